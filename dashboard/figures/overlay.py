@@ -205,7 +205,7 @@ def _places(compared: Compared, series: SeriesItem, align: str) -> list[float]:
         began = origin_step(compared.phases, align)
         return [] if began is None else [float(step - began) for step in steps]
     if align == "share":
-        last = max(1, compared.run.get("last_step") or steps[-1])
+        last = max(1, compared.run.get("last_step") or max(steps, default=1))
         return [step / last for step in steps]
     return [float(step) for step in steps]
 

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
@@ -46,7 +47,7 @@ PROMISED: Final[Mapping[tuple[str, str], Callable[[int], Any]]] = {
 
 
 class RandomAnswers:
-    """Draws an answer for a path from the description of the API.
+    """Draws an answer for an address from the description of the API: the nth answer of each address by seed alone.
 
     Attributes:
         asked: The paths that were asked for, and whether the description has them.
@@ -54,7 +55,9 @@ class RandomAnswers:
 
     def __init__(self, document: Mapping[str, Any], *, seed: int) -> None:
         self._schemas = document["components"]["schemas"]
-        self._random = random.Random(seed)  # noqa: S311 - no secret
+        self._seed = seed
+        self._random = random.Random()  # noqa: S311 - no secret
+        self._times: Counter[str] = Counter()
         self._lock = threading.Lock()
         self.asked: dict[str, bool] = {}
         self._routes = [
@@ -64,9 +67,12 @@ class RandomAnswers:
             if "application/json" in answer.get("content", {})
         ]
 
-    def answer(self, path: str) -> bytes | None:
-        """Return a JSON answer to a GET, or None if the API describes none."""
+    def answer(self, address: str) -> bytes | None:
+        """Return a JSON answer to a GET of a path with its query, or None if the API describes none."""
+        path = urlsplit(address).path
         with self._lock:
+            self._times[address] += 1
+            self._random.seed(f"{self._seed} {self._times[address]} {address}")  # requests arrive in any order
             schema = next((schema for route, schema in self._routes if route.fullmatch(path)), None)
             self.asked[path] = schema is not None
             return None if schema is None else json.dumps(self._draw(schema, 0)).encode()
@@ -125,7 +131,7 @@ def answering_at_random(answers: RandomAnswers) -> Iterator[str]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            body = answers.answer(urlsplit(self.path).path)
+            body = answers.answer(self.path)
             self.send_response(404 if body is None else 200)
             body = body or b'{"error": "not_found", "detail": "no such path"}'
             self.send_header("Content-Type", "application/json")

@@ -6,6 +6,7 @@ import pytest
 
 from dashboard.components.compare.tables import config_differences, differences, legend, outcomes
 from dashboard.figures.overlay import (
+    ALIGNMENTS,
     COLOURS,
     Compared,
     origin_step,
@@ -88,6 +89,14 @@ def test_runs_are_aligned_as_asked(align, where):
     run = compared("a", [1.0] * 4, phases=DYING)
     (line,) = overlay_figure("reward/mean", [run], **OPTIONS | {"align": align})["data"]
     assert line["x"] == pytest.approx(where)
+
+
+@pytest.mark.parametrize("align", ALIGNMENTS)
+def test_a_run_without_points_has_no_line(align):
+    """Its only step is 0, and the signal was not observed there."""
+    run = compared("a", [])
+    run.run["last_step"] = 0
+    assert overlay_figure("reward/mean", [run], **OPTIONS | {"align": align})["data"] == []
 
 
 def test_a_chart_without_a_line_says_why():

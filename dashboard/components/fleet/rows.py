@@ -24,6 +24,7 @@ def fleet_row(run: RunItem) -> Row:
     line, leading = run.get("sparkline"), run.get("leading_alert")
     last, began, pace = run.get("last_step"), run.get("phase_from_step"), run.get("step_seconds")
     steps = None if last is None or began is None else last - began + 1
+    seconds = math.nan if steps is None or pace is None else steps * pace
     return {
         "id": run["id"],
         "run": shown_name(run),
@@ -33,7 +34,7 @@ def fleet_row(run: RunItem) -> Row:
         "owner": run.get("owner"),
         "phase": run["phase"],
         "phase_steps": steps,
-        "phase_seconds": None if steps is None or pace is None else round(steps * pace),
+        "phase_seconds": round(seconds) if math.isfinite(seconds) else None,
         "status": run["status"],
         "state": state_of(run["status"]),
         "step": last,
