@@ -31,6 +31,10 @@ class Unanimity:
         self._store: KeyValueStore | None = None
         self._is_decided = self._is_unanimous = False
 
+    def __reduce__(self) -> "tuple[type[Unanimity], tuple[str]]":
+        """Become one that finds out anew, because a copy is for another training; a store cannot be copied."""
+        return Unanimity, (self._what,)
+
     @property
     def is_unanimous(self) -> bool:
         """Whether every rank is known to take part; always True for a single process."""
@@ -40,7 +44,8 @@ class Unanimity:
         """Register or count; call this after every step.
 
         Raises:
-            DistBackendError: If the store is gone; this rank then does not take part.
+            DistNetworkError: If the store is gone; this rank then does not take part.
+            TimeoutError: If the store does not answer; likewise.
         """
         if self._is_decided or find_world_size() == 1:
             return

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributed import HashStore
@@ -5,6 +6,7 @@ from torch.distributed import HashStore
 from trainer_hooks.actions import Decision
 from trainer_hooks.ranks.agreement import (
     PATIENCE_SECONDS,
+    PATIENCE_STEPS,
     RefusingCoordinator,
     SingleProcessCoordinator,
     StoreCoordinator,
@@ -55,6 +57,110 @@ def test_all_ranks_act_after_the_same_step_whichever_alerts_they_receive(data, w
     assert all(rank.taken == first.taken for rank in others)
     for name in first.taken:
         assert all(rank.heard_after[name] < first.taken[name] for rank in ranks)
+
+
+@given(data=st.data(), seconds=st.sampled_from([0.1, 90.0, 600.0]))
+def test_ranks_whose_steps_take_minutes_act_all_the_same(data, seconds):
+    """Ranks that receive an alert within a step of each other act on it, in whichever order they end their steps."""
+    store, clock, world_size = HashStore(), [0.0], data.draw(st.integers(2, 6))
+    ranks = [Rank(rank, world_size, store, {"a": data.draw(st.integers(1, 2))}, clock) for rank in range(world_size)]
+    for _ in range(STEPS):
+        clock[0] += seconds
+        for rank in data.draw(st.permutations(ranks)):
+            rank.end_step()
+    assert ranks[0].taken.keys() == {"a"}
+    assert all(rank.taken == ranks[0].taken for rank in ranks)
+
+
+class FailingStore(HashStore):
+    """A store whose connection to one rank fails at some requests, before or after they are carried out."""
+
+    def __init__(self, shared, fails):
+        super().__init__()
+        self.shared, self.fails = shared, fails
+
+    def ask(self, request, *arguments):
+        """Pass a request on, or fail."""
+        fault = next(self.fails, "")
+        if fault == "before":
+            raise RuntimeError("connection reset")
+        answer = getattr(self.shared, request)(*arguments)
+        if fault == "after":
+            raise RuntimeError("connection reset")
+        return answer
+
+    def set(self, *arguments):
+        """Write a value."""
+        return self.ask("set", *arguments)
+
+    def get(self, *arguments):
+        """Read a value."""
+        return self.ask("get", *arguments)
+
+    def add(self, *arguments):
+        """Add to a counter."""
+        return self.ask("add", *arguments)
+
+    def check(self, *arguments):
+        """Return whether keys exist."""
+        return self.ask("check", *arguments)
+
+
+@given(data=st.data())
+def test_a_store_that_fails_makes_no_rank_act_after_another_step(data):
+    """Ranks that act on an alert do so after the same step, no error is raised, and every decision is settled."""
+    store, clock, world_size = HashStore(), [0.0], data.draw(st.integers(2, 4))
+    faults = st.lists(st.sampled_from(["", "", "before", "after"]), max_size=20)
+    ranks = [
+        Rank(rank, world_size, FailingStore(store, iter(data.draw(faults))), {"a": 1, "b": 2}, clock)
+        for rank in range(world_size)
+    ]
+    for _ in range(3 * STEPS):
+        clock[0] += PATIENCE_SECONDS / 4
+        for rank in data.draw(st.permutations(ranks)):
+            rank.end_step()
+    for name in "ab":
+        assert len({rank.taken[name] for rank in ranks if name in rank.taken}) <= 1
+    assert all(rank.taken.keys() | rank.refused == {"a", "b"} for rank in ranks)
+
+
+def test_a_store_that_fails_for_one_decision_costs_no_other():
+    """The rank that cannot read of the second decision carries out the first one with the other rank."""
+    store, clock = HashStore(), [0.0]
+    faults = [""] * 3 + ["before"] * 9  # the first three requests of its third step are for the first decision
+    first = Rank(0, 2, store, {"a": 1, "b": 2}, clock)
+    second = Rank(1, 2, FailingStore(store, iter([""] * 2 + faults)), {"a": 1, "b": 2}, clock)
+    for _ in range(4):
+        first.end_step()
+        second.end_step()
+    assert first.taken["a"] == second.taken["a"] == 3
+
+
+@pytest.mark.parametrize(("number", "late"), [(100, 0), (0, 2)])
+def test_ranks_that_count_their_steps_otherwise_do_not_act(number, late):
+    """A rank that began later, or with another number, would act after another step, so no rank does."""
+    store, clock = HashStore(), [0.0]
+    ranks = [StoreCoordinator(store, rank=rank, world_size=2, clock=lambda: clock[0]) for rank in range(2)]
+    found = []
+    for step in range(1, STEPS):
+        clock[0] += PATIENCE_SECONDS
+        new = [decision()] if step == 1 + late else []
+        found += ranks[0].settle(new, step)
+        if step > late:
+            found += ranks[1].settle(new, step + number)
+    assert len(found) == 2
+    assert all(settled.refusal for settled in found)
+
+
+def test_ranks_that_go_back_act_after_the_next_step_all_the_same():
+    """A loop that goes back gives numbers to its steps again; what the ranks have agreed on does not wait for them."""
+    store, clock = HashStore(), [0.0]
+    ranks = [StoreCoordinator(store, rank=rank, world_size=2, clock=lambda: clock[0]) for rank in range(2)]
+    taken = []
+    for step in (10, 11, 3, 4, 5):
+        for rank, agreement in enumerate(ranks):
+            taken += [(rank, step) for _ in agreement.settle([decision()] if step == 10 else [], step)]
+    assert taken == [(0, 3), (1, 3)]
 
 
 def test_a_rank_without_a_decision_does_not_read_the_store():
@@ -163,8 +269,8 @@ def test_a_refusal_has_the_number_of_ranks_that_received_the_alert():
     leader.end_step()
     deaf.end_step()
     clock[0] = PATIENCE_SECONDS + 1
-    (settled,) = leader.agreement.settle([], 2)
-    assert settled.refusal == "only 1 of 2 ranks received the alert within 60 s"
+    (settled,) = [settled for step in range(2, 2 + PATIENCE_STEPS) for settled in leader.agreement.settle([], step)]
+    assert settled.refusal == "only 1 of 2 ranks received the alert within 60 s and 3 steps"
     assert settled.is_reported_here
 
 

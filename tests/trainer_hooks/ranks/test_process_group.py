@@ -1,0 +1,137 @@
+import contextlib
+import copy
+import socket
+import threading
+from datetime import timedelta
+
+import pytest
+from torch import distributed
+from torch.distributed import HashStore, TCPStore
+
+from trainer_hooks.actions import Decision
+from trainer_hooks.ranks import process_group
+from trainer_hooks.ranks.agreement import RefusingCoordinator, make_coordinator
+from trainer_hooks.ranks.participation import Unanimity
+from trainer_hooks.ranks.process_group import open_store
+from trainer_hooks.wire import AlertNotice
+
+
+class Relay:
+    """Passes on what clients and a server send to each other, until it is told to stand still or to end."""
+
+    def __init__(self, port):
+        self._to, self._sockets = port, []
+        self.moves = threading.Event()
+        self.moves.set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def end(self):
+        """Close all connections, and accept none any more."""
+        for each in [self._listener, *self._sockets]:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        self.moves.set()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, server = self._listener.accept()[0], socket.create_connection(("127.0.0.1", self._to))
+                self._sockets += [client, server]
+                for source, sink in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.moves.wait()
+                sink.sendall(data)
+
+
+@pytest.fixture
+def relay(monkeypatch):
+    """Make a process group of this process alone, whose store is behind a relay, and return the relay."""
+    monkeypatch.setattr(process_group, "STORE_SECONDS", 5.0)
+    server = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    relay = Relay(server.port)
+    store = TCPStore("127.0.0.1", relay.port, None, is_master=False, timeout=timedelta(seconds=1))
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    yield relay
+    distributed.destroy_process_group()
+    relay.end()
+
+
+def test_a_store_that_stands_still_is_waited_for_once(relay, monkeypatch):
+    """Torch would wait for its answer without an end, and training with it; a later request is not even sent."""
+    store = open_store("a")
+    store.set("key", "value")
+    assert (store.get("key"), store.add("sum", 2), store.check(["key"])) == (b"value", 2, True)
+    relay.moves.clear()
+    monkeypatch.setattr(process_group, "STORE_SECONDS", 0.1)
+    for message in ("must answer within 0 s", "is not asked again"):
+        with pytest.raises(TimeoutError, match=message):
+            store.check(["key"])
+    with pytest.raises(TimeoutError):
+        open_store("b")
+
+
+def test_a_store_that_is_gone_is_an_error_of_the_request(relay):
+    """The error is the one of torch."""
+    store = open_store("a")
+    relay.end()
+    with pytest.raises(distributed.DistNetworkError):
+        store.check(["key"])
+
+
+def test_ranks_whose_store_is_gone_refuse(relay, monkeypatch):
+    """Whoever asks for an agreement then gets a refusal for each action, and no error before the training."""
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    relay.end()
+    agreement = make_coordinator(2)
+    assert isinstance(agreement, RefusingCoordinator)
+    notice = AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
+    (settled,) = agreement.settle([Decision("stop", notice)], 1)
+    assert settled.refusal.startswith("the process group's store cannot be opened: ")
+
+
+def test_a_probe_whose_store_stands_still_takes_no_part(relay, monkeypatch):
+    """It has not registered, and does not do so at a later step, when the other ranks have counted."""
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    probe = Unanimity("scoring")
+    relay.moves.clear()
+    monkeypatch.setattr(process_group, "STORE_SECONDS", 0.1)
+    with pytest.raises(TimeoutError):
+        probe.after_step()
+    relay.moves.set()
+    for _ in range(3):
+        probe.after_step()
+    assert not probe.is_unanimous
+
+
+@pytest.mark.usefixtures("relay")
+def test_a_copy_of_a_probes_agreement_finds_out_anew(monkeypatch):
+    """Trainers copy callbacks, also between the two steps after which the ranks register and count."""
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    first = Unanimity("scoring")
+    first.after_step()
+    again = copy.deepcopy(first)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 1)
+    assert again.is_unanimous
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    for _ in range(2):
+        again.after_step()
+    assert not again.is_unanimous  # only one of the two ranks registered for the copy
+
+
+def test_the_timeout_of_the_trainings_own_store_stays_as_it_is():
+    """Some stores have it in common with their clones, and training waits in its own store for slow ranks."""
+    shared = HashStore()
+    shared.set_timeout(timedelta(minutes=7))
+    distributed.init_process_group("gloo", store=shared, rank=0, world_size=1)
+    try:
+        open_store("a").set("key", "value")
+        assert shared.timeout == timedelta(minutes=7)
+    finally:
+        distributed.destroy_process_group()
