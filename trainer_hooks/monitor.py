@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
@@ -28,7 +28,7 @@ from trainer_hooks.recording.action_requests import RequestReceiver
 from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
-from trainer_hooks.recording.records import Measurement, RecordBuilder
+from trainer_hooks.recording.records import Measurement, RecordBuilder, check_step
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
@@ -36,8 +36,8 @@ from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decod
 __all__ = ["Monitor", "NullMonitor"]
 
 CLOSE_TIMEOUT_SECONDS = 5.0
-# A number and its name.
-NUMBER_BYTES = 100
+# A number and its place in a dictionary, without its name.
+NUMBER_BYTES = 60
 MADE_ELSEWHERE = (
     "NOTHING IS RECORDED: this monitor was made in another process, which reports for the rank; if this process "
     "trains, call trainer_hooks.connect in the function that it runs"
@@ -214,18 +214,26 @@ class Monitor:
             return
         try:
             started = time.perf_counter()
+            if actions:
+                self._requests.add_reports(actions)
             number = int(step)
+            check_step(number)
             given: dict[str, Any] = {**scalars} if scalars else {}
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm
             now = self._clock()
             numbers, tokens, changes = self._reader.read(given, rollouts, [*paired, *recomputed], now)
             seconds = self._blocking_seconds
-            reports = self._requests.take_reports(actions)
-            self._queue.put(
+            nbytes = NUMBER_BYTES * len(numbers) + _length_of_names(numbers)
+            if data_version is not None:
+                nbytes += sys.getsizeof(data_version)
+            reports = self._requests.take_reports()
+            is_queued = self._queue.put(
                 Measurement(number, now, numbers, tokens, changes, seconds, policy_version, data_version, reports),
-                NUMBER_BYTES * len(numbers) + (tokens.nbytes if tokens else 0),
+                nbytes + (tokens.nbytes if tokens else 0),
             )
+            if reports and not is_queued:
+                self._requests.put_back(reports)
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error, lost="unpacked")
@@ -344,6 +352,13 @@ def _require_folder(spool: Spool, settings: ConnectionSettings) -> None:
             f"RLVITALS_SPOOL_DIR must be a writable folder where there is no RLVITALS_URL, got "
             f"{str(settings.spool_dir)!r}: {error}"
         ) from error
+
+
+def _length_of_names(names: Iterable[object]) -> int:
+    try:
+        return len("".join(names))  # type: ignore[arg-type]  # half the time of a sum of lengths
+    except TypeError:  # a name may be any object
+        return sum(map(sys.getsizeof, names))
 
 
 def _make_spool(settings: ConnectionSettings) -> Spool | None:

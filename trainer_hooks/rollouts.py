@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf, nan
+from sys import getsizeof
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -169,9 +170,10 @@ class Rollouts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the arrays."""
+        """Bytes held by the arrays and the texts."""
         values: list[Array] = [getattr(self, name) for name in self.__slots__]
-        return sum(array.nbytes for array in values if hasattr(array, "nbytes"))
+        arrays: int = sum(array.nbytes for array in values if hasattr(array, "nbytes"))
+        return arrays + sum(sum(map(getsizeof, given)) for given in (self.texts, self.control_ids) if given)
 
     @property
     def capability(self) -> Literal["L2", "L3"]:

@@ -5,6 +5,7 @@ This is the only module of the SDK that reads the environment. It opens no conne
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ RESPONSE_SECONDS = 1.0
 
 ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet rapid silver steady sunny warm"
 NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
+
+
+_milliseconds = threading.Lock()
+_newest_millisecond = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +73,7 @@ class ConnectionSettings:
         responses: int | None = None,
         texts: bool | None = None,
         environ: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> "ConnectionSettings | None":
         """Complete the arguments from the environment; arguments take precedence.
 
@@ -82,7 +87,7 @@ class ConnectionSettings:
             responses: Most sampled responses of each kind and step; `RLVITALS_RESPONSES`, else 2; 0 sends none.
             texts: Whether their texts are sent too; `RLVITALS_TEXTS`, else not.
             environ: The environment to read; the process's own unless given.
-            clock: Seconds since the epoch.
+            clock: Seconds since the epoch; the system's, but never the same millisecond twice, unless given.
 
         Returns:
             The settings, or None if neither an address nor a spool is given, because then there is nothing to do.
@@ -91,6 +96,7 @@ class ConnectionSettings:
             ConfigurationError: If the settings cannot work.
         """
         environ = os.environ if environ is None else environ
+        clock = _another_millisecond if clock is None else clock
         # An empty variable of ours counts as not set; one of a launcher is a mistake, for all ranks would be rank 0.
         environ = {name: value for name, value in environ.items() if value or not name.startswith("RLVITALS_")}
         url = url or environ.get("RLVITALS_URL", "")
@@ -128,6 +134,18 @@ class ConnectionSettings:
             response_seconds=response_seconds,
             texts=_read_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
         )
+
+
+def _another_millisecond() -> float:
+    """Return the time in seconds, in a later millisecond than any call before in this process.
+
+    Two monitors with the same attempt would number their records alike, and the collector would take the records of one
+    for repetitions of the other's.
+    """
+    global _newest_millisecond  # noqa: PLW0603 - what a process has used is a fact of the process
+    with _milliseconds:
+        _newest_millisecond = max(int(time.time() * 1000), _newest_millisecond + 1)
+        return (_newest_millisecond + 0.5) / 1000  # its middle, so that rounding cannot give another one
 
 
 def _check_name(setting: str, given: object) -> str:

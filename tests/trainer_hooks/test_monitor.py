@@ -6,7 +6,8 @@ import pytest
 
 import trainer_hooks
 from tests.live import PATIENCE_SECONDS
-from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt, decode_record
+from trainer_hooks.delivery import RecordQueue
+from trainer_hooks.wire import ActionReport, ActionRequest, AlertNotice, Receipt, decode_record
 
 
 def test_what_is_logged_arrives_to_the_last_bit(collector, connect):
@@ -322,6 +323,21 @@ def test_an_answer_to_a_request_outlives_a_step_that_is_no_number(collector, con
     monitor.log_step(1)
     assert monitor.flush(PATIENCE_SECONDS)
     assert [report.request_id for record in collector.records for report in record.actions] == ["q"]
+    swallowed.clear()
+
+
+def test_the_reports_of_a_step_that_is_dropped_go_with_the_next_one(collector, connect, monkeypatch, swallowed):
+    """What a trainer did is known to nobody else, so it is not dropped with the numbers of its step."""
+    monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_records", 1)
+    monitor = connect()
+    for step in range(30):
+        report = ActionReport(action="checkpoint", alert_id=f"{step}", outcome="taken", reason="r")
+        monitor.log_step(-1 if step % 7 == 3 else step, {"x": 1.0}, actions=[report])
+    assert monitor.flush(PATIENCE_SECONDS)
+    monitor.log_step(30)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert monitor.drops["buffer_full"] > 0
+    assert [report.alert_id for record in collector.records for report in record.actions] == list(map(str, range(30)))
     swallowed.clear()
 
 

@@ -57,6 +57,13 @@ def test_a_single_process_counts_attempts_by_its_start():
     assert resolve().attempt == 1_700_000_000_250
 
 
+def test_no_two_connections_of_a_process_have_one_attempt():
+    """Two monitors that connect in one millisecond would number their records alike."""
+    attempts = [ConnectionSettings.resolve(url="http://127.0.0.1:8600", environ={}).attempt for _ in range(1_000)]
+    assert len(set(attempts)) == 1_000
+    assert attempts == sorted(attempts)
+
+
 def test_a_single_process_gets_a_readable_name():
     """The name of a run consists of two words and the time."""
     assert len(resolve().run.split("-")) == 4

@@ -6,6 +6,7 @@ The kernel maps new memory page by page when it is first written, and training w
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from sys import getsizeof
 from typing import Any
 
 import msgspec
@@ -32,7 +33,7 @@ class Copies(msgspec.Struct, frozen=True):
     Attributes:
         others: The arguments that were not copied, by name.
         copied: Shape, dtype, memory and offset of each array, as arguments of `numpy.ndarray`.
-        nbytes: Bytes of the arrays.
+        nbytes: Bytes of the arrays and of the texts.
         release: Makes the memory available again; after this nothing may read the arrays.
     """
 
@@ -67,8 +68,8 @@ class CopyPool:
         """
         if not given.get("copy", True):
             nbytes = 0
-            for value in given.values():
-                nbytes += getattr(value, "nbytes", 0)
+            for name, value in given.items():
+                nbytes += value.nbytes if hasattr(value, "nbytes") else _held_bytes(name, value)
             return Copies({**given}, {}, nbytes, _release_nothing)
         others: dict[str, Any] = {}
         copied: dict[str, tuple[Any, ...]] = {}
@@ -77,6 +78,7 @@ class CopyPool:
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
                 others[name] = tuple(value) if value is not None and name in LISTS else value
+                total += _held_bytes(name, others[name])
                 continue
             array = value if type(value) is np.ndarray else HOST.convert(name, value)
             nbytes = array.nbytes
@@ -102,6 +104,11 @@ class CopyPool:
         except IndexError:
             return np.empty(size, np.uint8)
         return buffer if len(buffer) >= size else np.empty(size, np.uint8)
+
+
+def _held_bytes(name: str, value: object) -> int:
+    """Return about how many bytes the elements of a list hold; those of a vocabulary are shared by all steps."""
+    return sum(map(getsizeof, value)) if isinstance(value, list | tuple) and name != "vocabulary" else 0
 
 
 def _release_nothing() -> None:

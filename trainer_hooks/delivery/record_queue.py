@@ -45,8 +45,12 @@ class RecordQueue(Generic[Item]):
         """Approximate bytes held by the items."""
         return self._bytes_in - self._bytes_out
 
-    def put(self, item: Item, nbytes: int) -> None:
-        """Append an item that holds about ``nbytes`` of memory, or count it as dropped; never wait."""
+    def put(self, item: Item, nbytes: int) -> bool:
+        """Append an item that holds about ``nbytes`` of memory, or count it as dropped; never wait.
+
+        Returns:
+            Whether it was appended.
+        """
         if self._is_closed:
             self._drops.count("unsent", "a step was logged after close")
         elif self._items and (
@@ -56,6 +60,8 @@ class RecordQueue(Generic[Item]):
         else:
             self._bytes_in += nbytes
             self._items.append((item, nbytes))
+            return True
+        return False
 
     def pop(self) -> Item:
         """Remove the oldest item and return it.

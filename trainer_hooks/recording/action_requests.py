@@ -1,5 +1,6 @@
 """Requests of people to the trainer: each is handed to the policy once, and answered with the next record."""
 
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionReques
 __all__ = ["MAX_REPORTS", "RequestReceiver"]
 
 MAX_REPORTS: Final = 50  # reports of a record; a collector refuses a record with more than 100
+MAX_WAITING: Final = 1_000  # reports that wait while every step is dropped
 
 logger = logging.getLogger("trainer_hooks")
 
@@ -27,7 +29,7 @@ class RequestReceiver:
     def __init__(self, policy: ActionPolicy | None, *, reports: bool) -> None:
         self._policy = policy
         self._reports_here = reports
-        self._reports: deque[ActionReport] = deque()
+        self._reports: deque[ActionReport] = deque(maxlen=MAX_WAITING)
 
     def consider(self, request: ActionRequest) -> None:
         """Decide about a request; called in the exporter's thread."""
@@ -39,14 +41,22 @@ class RequestReceiver:
             asked = printable(f"{request.by} has asked for {request.action}")
             logger.warning("rlvitals: %s, which is refused: %s", asked, refusal)
 
-    def take_reports(self, actions: Sequence[ActionReport] = ()) -> list[ActionReport]:
-        """Return the reports for the next record, and keep those beyond its limit; called in the training thread.
+    def add_reports(self, reports: Sequence[ActionReport]) -> None:
+        """Add reports of what the trainer did, after the answers that wait; called in the training thread."""
+        self._reports.extend(reports)
 
-        Args:
-            actions: Reports of this step; the answers that wait come before them.
-        """
-        self._reports.extend(actions)
-        return [self._reports.popleft() for _ in range(min(MAX_REPORTS, len(self._reports)))]
+    def take_reports(self) -> list[ActionReport]:
+        """Return the reports for the next record, and keep those beyond its limit; called in the training thread."""
+        taken: list[ActionReport] = []
+        if self._reports:
+            with contextlib.suppress(IndexError):  # another thread that logs may take the last one
+                while len(taken) < MAX_REPORTS:
+                    taken.append(self._reports.popleft())
+        return taken
+
+    def put_back(self, reports: Sequence[ActionReport]) -> None:
+        """Keep the reports of a step that was dropped for the next one; called in the training thread."""
+        self._reports.extendleft(reversed(reports))
 
     def _report(self, request: ActionRequest, outcome: ActionOutcome, detail: str) -> None:
         known: Action = next((each for each in get_args(Action) if each == request.action), "notify")

@@ -25,7 +25,7 @@ from trainer_hooks.signals.families.paired import NAMES as PAIRED_NAMES
 from trainer_hooks.text_safety import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
-__all__ = ["Measurement", "RecordBuilder"]
+__all__ = ["Measurement", "RecordBuilder", "check_step"]
 
 SIGNALS_BY_REASON: dict[Reason, str] = {
     **{reason: f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS},
@@ -52,6 +52,16 @@ class Measurement(msgspec.Struct, frozen=True):
     policy_version: int | None = None
     data_version: str | None = None
     actions: Sequence[ActionReport] = ()
+
+
+def check_step(step: int) -> None:
+    """Check the number of a step.
+
+    Raises:
+        ValueError: If the collector would refuse it.
+    """
+    if not 0 <= step <= LARGEST_INTEGER:
+        raise ValueError(f"step must lie in 0 to 2**53, got {describe_object(step)}")
 
 
 class RecordBuilder:
@@ -145,8 +155,7 @@ class RecordBuilder:
         Raises:
             ValueError: If the collector would refuse the step; it then does not count as reached.
         """
-        if not 0 <= step <= LARGEST_INTEGER:
-            raise ValueError(f"step must lie in 0 to 2**53, got {describe_object(step)}")
+        check_step(step)
         if step < self._step:
             self._attempt += 1
         self._step = step

@@ -1,3 +1,5 @@
+from sys import getsizeof
+
 import numpy as np
 import torch
 
@@ -25,7 +27,8 @@ def test_the_trainer_may_overwrite_its_arguments():
     assert copies.arguments["rewards"].tolist() == copies.arguments["advantages"].tolist() == [1.0] * 64
     assert copies.arguments["texts"] == ("a",) * 64
     assert copies.arguments["control_ids"] == (0, 1, 2)
-    assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64
+    lists = 64 * getsizeof("a") + 3 * getsizeof(np.int64(0))
+    assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64 + lists
 
 
 def test_released_memory_is_used_again():

@@ -372,6 +372,24 @@ def test_token_arrays_fill_the_record_queue_by_their_size(collector, connect, mo
     assert len(collector.records) + losses(monitor) == 50
 
 
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("what", ["names", "texts", "data version"])
+def test_names_and_texts_fill_the_record_queue_by_their_size(collector, connect, monkeypatch, what, copies):
+    """A trainer that makes long ones anew at every step must not fill the memory while the collector is away."""
+    monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_bytes", 5_000)
+    monitor = connect()
+    arrays = {"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0], "copy": copies}
+    for step in range(50):
+        text = f"{step:02}" * 1_000
+        if what == "texts":
+            monitor.log_step(step, rollouts=arrays | {"texts": [text]})
+        else:
+            monitor.log_step(step, {text if what == "names" else "x": 1.0}, data_version=text)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert losses(monitor) > 0
+    assert len(collector.records) + losses(monitor) == 50
+
+
 def test_threads_and_signal_handlers_may_log_at_once(collector, connect, monkeypatch):
     """Every step of four threads, and of a signal handler that interrupts one of them, arrives."""
     queues = set()

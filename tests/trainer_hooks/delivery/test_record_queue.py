@@ -32,8 +32,9 @@ def test_a_queue_that_is_full_drops_the_newest_item_and_counts_it():
     """Two of four items fit, and after one has left, one more fits."""
     queue, drops = filled(1, 1, 1, 1, max_records=2)
     assert drops["buffer_full"] == 2
+    assert not queue.put("too late", 1)
     assert queue.pop() == 0
-    queue.put("later", 1)
+    assert queue.put("later", 1)
     assert items(queue) == [1, "later"]
 
 

@@ -14,7 +14,8 @@ def test_a_record_holds_a_bounded_number_of_reports_and_the_rest_follows_in_orde
     for number in range(100):
         receiver.consider(ActionRequest(id=f"q{number}", action="checkpoint", by="anna", alert=ALERT))
     taken = [decision.report("taken") for decision in policy.take_due()]
-    records = [receiver.take_reports(taken)]
+    receiver.add_reports(taken)
+    records = [receiver.take_reports()]
     while records[-1]:
         records.append(receiver.take_reports())
     assert max(map(len, records)) == MAX_REPORTS <= 100
