@@ -19,10 +19,10 @@ Scorer: TypeAlias = Callable[[], tuple[Tensor, Tensor | None]]
 
 
 class PendingScores(NamedTuple):
-    """Responses that wait for the update."""
+    """Responses that wait for the update; ``before`` is None if their first pass failed."""
 
     score: Scorer
-    before: tuple[Tensor, Tensor | None]
+    before: tuple[Tensor, Tensor | None] | None
     mask: Tensor
     correct: Tensor
     fresh: Tensor | None
@@ -74,22 +74,38 @@ class PairedProbe:
             mask: True on action tokens, shape ``(B, T)``.
             correct: Whether each response is correct, shape ``(B,)``.
             fresh: True on responses that the update does not train on, shape ``(B,)``; all unless given.
-            before: The result that ``score`` would return now, where it is known; otherwise ``score`` is called.
+            before: The result that ``score`` would return now, where it is known; otherwise ``score`` is called. If it
+                raises, it is called again after the update all the same, because the other ranks make that pass too.
         """
-        self._pending.append(PendingScores(score, before or _score(score), mask, correct, fresh))
+        known = before
+        try:
+            known = before or _score(score)
+        finally:
+            self._pending.append(PendingScores(score, known, mask, correct, fresh))
 
     def forget(self) -> None:
         """Discard responses whose update was never made, as when training raised in between."""
         self._pending.clear()
 
     def after_update(self) -> list[Paired]:
-        """Score the stored responses again under the current weights, and discard them; call this at every step."""
+        """Score the stored responses again under the current weights, and discard them; call this at every step.
+
+        An error is raised after all passes have been made, because the other ranks may wait for this one in each.
+        """
         self._ranks.after_step()
         pending, self._pending = self._pending, []
-        return [
-            Paired(item.before, _score(item.score), mask=item.mask, correct=item.correct, fresh=item.fresh)
-            for item in pending
-        ]
+        found: list[Paired] = []
+        errors: list[Exception] = []
+        for item in pending:
+            try:
+                after = _score(item.score)
+                if item.before is not None:
+                    found.append(Paired(item.before, after, mask=item.mask, correct=item.correct, fresh=item.fresh))
+            except Exception as error:  # noqa: BLE001 - raised below
+                errors.append(error)
+        for failed in errors:
+            raise failed
+        return found
 
 
 def _score(score: Scorer) -> tuple[Tensor, Tensor | None]:

@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -132,3 +134,26 @@ def test_an_interval_below_one_is_refused():
     """The error's message has both shapes."""
     with pytest.raises(ValueError, match="at least 1, got -1"):
         PairedProbe(-1)
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2], ids=["first pass", "second pass", "wrong shape"])
+def test_a_rank_whose_scores_fail_makes_every_pass_all_the_same(failing):
+    """The other ranks make a pass before and after the update for each call, and would wait for this rank."""
+    probe, passes = PairedProbe(1), []
+
+    def scorer(name, fails_at):
+        def score():
+            passes.append(name)
+            if passes.count(name) == fails_at + 1:
+                raise ValueError("a function of the user's")
+            return torch.zeros(1, 3 if fails_at == passes.count(name) == 2 else 2), None
+
+        return score
+
+    with pytest.raises(ValueError, match="a function of the user's") if failing == 0 else nullcontext():
+        probe.note(scorer("a", failing), **EVERYTHING)
+    probe.note(scorer("b", -1), **EVERYTHING)
+    with pytest.raises((ValueError, RolloutsError)) if failing else nullcontext():
+        assert len(probe.after_update()) == 1
+    assert sorted(passes) == ["a", "a", "b", "b"]
+    assert probe.after_update() == []
