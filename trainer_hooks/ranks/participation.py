@@ -3,7 +3,13 @@
 import itertools
 import logging
 
-from trainer_hooks.ranks.process_group import KeyValueStore, find_world_size, open_store, synchronize_device
+from trainer_hooks.ranks.process_group import (
+    KeyValueStore,
+    find_group,
+    find_world_size,
+    open_store,
+    synchronize_device,
+)
 
 __all__ = ["Unanimity"]
 
@@ -19,7 +25,7 @@ class Unanimity:
 
     Each rank registers after its first step, and counts the registered ranks after its second. By then every rank that
     takes part has registered, because it took part in the second step's collectives. So all ranks read the same count,
-    and none waits for another.
+    and none waits for another. In another process group, whose ranks may be others, no rank takes part any more.
 
     Args:
         what: The activity that the ranks take part in, in words, the same on every rank.
@@ -30,6 +36,7 @@ class Unanimity:
         self._name = f"{what} {next(_numbers)}"
         self._store: KeyValueStore | None = None
         self._is_decided = self._is_unanimous = False
+        self._group: object = None
 
     def __reduce__(self) -> "tuple[type[Unanimity], tuple[str]]":
         """Become one that finds out anew, because a copy is for another training; a store cannot be copied."""
@@ -38,7 +45,7 @@ class Unanimity:
     @property
     def is_unanimous(self) -> bool:
         """Whether every rank is known to take part; always True for a single process."""
-        return self._is_unanimous or find_world_size() == 1
+        return find_world_size() == 1 or (self._is_unanimous and self._group is find_group())
 
     def after_step(self) -> None:
         """Register or count; call this after every step.
@@ -52,6 +59,7 @@ class Unanimity:
         if self._store is None:
             # A rank that failed to register must not do so later, when the others have counted.
             self._is_decided = True
+            self._group = find_group()
             self._store = open_store(self._name)
             self._store.add("registered", 1)
             self._is_decided = False

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import distributed
 
-__all__ = ["KeyValueStore", "find_world_size", "open_store", "synchronize_device"]
+__all__ = ["KeyValueStore", "find_group", "find_world_size", "open_store", "synchronize_device"]
 
 # Where a process holds the store and stands still for seconds, so do the collectives. Whoever waits for the store then
 # loses nothing, but who does not wait may miss a step that the others have agreed on. A store that does not answer for
@@ -36,6 +36,8 @@ class KeyValueStore(Protocol):
 class BoundedStore:
     """A store that raises a TimeoutError where a request takes too long, and at once at each request after that.
 
+    It also raises a RuntimeError once there is another process group, because its ranks are others.
+
     The timeout of torch's own stores is one for keys that do not exist yet. A server that stands still is waited for
     without an end.
 
@@ -45,6 +47,7 @@ class BoundedStore:
 
     def __init__(self, store: KeyValueStore) -> None:
         self._store = store
+        self._group = find_group()
         self._is_gone = False
 
     def set(self, key: str, value: str, /) -> None:
@@ -66,11 +69,18 @@ class BoundedStore:
     def _ask(self, request: Callable[[], Result]) -> Result:
         if self._is_gone:
             raise TimeoutError("the process group's store did not answer before, and is not asked again")
+        if find_group() is not self._group:
+            raise RuntimeError("the process group has been replaced or destroyed; watch the training with a new object")
         try:
             return _within_limit(request)
         except TimeoutError:
             self._is_gone = True
             raise
+
+
+def find_group() -> object:
+    """Return the default process group, None without one."""
+    return distributed.group.WORLD if distributed.is_available() else None
 
 
 def find_world_size() -> int:

@@ -74,6 +74,21 @@ def train(shard, way):
     return hashlib.sha256(b"".join(weight.numpy().tobytes() for weight in whole)).hexdigest(), compared, errors
 
 
+def replace_group(folder):
+    """Return whether a probe is due in the process group in which all ranks have one, and in the next group."""
+    probe, due = RecomputationProbe(1), []
+    for _ in range(2):
+        probe.after_step()
+        distributed.barrier()
+    due.append(probe.is_due(1))
+    rank = distributed.get_rank()
+    distributed.destroy_process_group()
+    store = distributed.FileStore(str(folder / "store"), 2)
+    distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+    probe.after_step()
+    return [*due, probe.is_due(1)]
+
+
 def main(folder):
     """Train in each way."""
     torch.set_num_threads(1)
@@ -83,6 +98,7 @@ def main(folder):
         name: {way: train(shard, way) for way in ways} for name, shard in (("FSDP1", shard_1), ("FSDP2", fully_shard))
     }
     (folder / f"rank{distributed.get_rank()}.json").write_text(json.dumps(found))
+    (folder / f"due{distributed.get_rank()}.json").write_text(json.dumps(replace_group(folder)))
     distributed.barrier()
     # DTensor's caches keep gloo's threads, which may abort a process that ends; see Ranks.leave.
     os._exit(0)

@@ -135,3 +135,15 @@ def test_the_timeout_of_the_trainings_own_store_stays_as_it_is():
         assert shared.timeout == timedelta(minutes=7)
     finally:
         distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("relay")
+def test_a_store_of_another_process_group_is_not_asked():
+    """The ranks of the group that replaces the first one may be others, who have agreed to nothing."""
+    store = open_store("a")
+    distributed.destroy_process_group()
+    with pytest.raises(RuntimeError, match="has been replaced or destroyed"):
+        store.check(["key"])
+    distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    with pytest.raises(RuntimeError, match="has been replaced or destroyed"):
+        store.check(["key"])
