@@ -38,6 +38,8 @@ __all__ = ["Monitor", "NullMonitor"]
 CLOSE_TIMEOUT_SECONDS = 5.0
 # A number and its place in a dictionary, without its name.
 NUMBER_BYTES = 60
+# More steps than any process logs, and as µs no more than a restart takes.
+SEQS_APART = 100_000_000
 MADE_ELSEWHERE = (
     "NOTHING IS RECORDED: this monitor was made in another process, which reports for the rank; if this process "
     "trains, call trainer_hooks.connect in the function that it runs"
@@ -126,8 +128,7 @@ class Monitor:
                 self._health,
                 redact=redact,
                 spool_bytes=lambda: sending_queue.spool_bytes,
-                # The start time in µs. No process logs a step per µs, so the numbers of a later process are higher.
-                first_seq=int(clock() * 1e6),
+                first_seq=_take_first_seq(self, settings, clock()),
             ),
             batches=self._batches,
             exporter=Exporter(
@@ -372,6 +373,20 @@ def _make_spool(settings: ConnectionSettings) -> Spool | None:
     )
 
 
+def _take_first_seq(monitor: Monitor, settings: ConnectionSettings, now: float) -> int:
+    """Return the start time in µs, or a later number if another monitor of the process reports as the same rank.
+
+    No process logs a step per µs, so the numbers of a later process are higher. Two monitors that connect one after the
+    other would soon have the same numbers, and the collector would take their records for repetitions.
+    """
+    rank = settings.project, settings.run, settings.attempt, settings.rank
+    others = [seq + SEQS_APART for other, seq in _first_seqs.values() if other == rank]
+    first = max([int(now * 1e6), *others])
+    _first_seqs[monitor] = rank, first
+    return first
+
+
+_first_seqs: weakref.WeakKeyDictionary[Monitor, tuple[tuple[str, str, int, int], int]] = weakref.WeakKeyDictionary()
 _live: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
 

@@ -7,6 +7,8 @@ import pytest
 import trainer_hooks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import RecordQueue
+from trainer_hooks.delivery.http import HttpTransport
+from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import ActionReport, ActionRequest, AlertNotice, Receipt, decode_record
 
 
@@ -103,6 +105,20 @@ def test_a_program_that_ends_itself_in_the_with_block_ends_the_run_as_it_ends(co
     with pytest.raises(SystemExit), connect():
         sys.exit(code)
     assert collector.batches[-1].end == end
+
+
+def test_two_monitors_of_one_rank_have_no_number_in_common(collector):
+    """The ranks of a launch share an attempt, and the collector takes a number that it has for a repetition."""
+    settings = ConnectionSettings(url=collector.url, project="p", run="r", attempt=1, world_size=2)
+    # More steps are logged than µs lie between two connections.
+    clocks = [lambda: 1.5e9, lambda: 1.5e9, lambda: 1.5e9 - 1e-4]
+    monitors = [trainer_hooks.Monitor(settings, HttpTransport(collector.url), clock=clock) for clock in clocks]
+    for monitor in monitors:
+        monitor.start()
+        for step in range(200):
+            monitor.log_step(step)
+        monitor.close()
+    assert len({record.seq for record in collector.records}) == len(collector.records) == 600
 
 
 def test_a_rewind_starts_a_new_attempt(collector, connect):
