@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, SupportsFloat
+from typing import Any, Self, SupportsFloat, SupportsInt
 
 import torch
 from torch import distributed
@@ -21,6 +21,7 @@ from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
 from trainer_hooks.ranks.agreement import Coordinator, SingleProcessCoordinator, make_coordinator
 from trainer_hooks.ranks.process_group import find_world_size
+from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
@@ -59,7 +60,8 @@ class LoopWatch:
             on every rank, likewise.
 
     Raises:
-        ConfigurationError: If the model monitors have no model, or ``optimizer`` is no torch optimiser.
+        ConfigurationError: If the model monitors have no model, ``optimizer`` is no torch optimiser, or ``first_step``
+            is no number.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class LoopWatch:
         self._model_monitors = model_monitors
         self._guard = Guard()
         self._guard.count_for(monitor)
-        self._step = first_step
+        self._step = _read_first_step(first_step)
         self._has_gone_back = False
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
@@ -99,7 +101,7 @@ class LoopWatch:
             self._handles.append(stepping.register_step_post_hook(after))
             if model_monitors is not None:
                 model_monitors.attach()
-                model_monitors.begin_step(first_step)
+                model_monitors.begin_step(self._step)
 
     def note(
         self,
@@ -118,16 +120,19 @@ class LoopWatch:
         try:
             self._scalars.update({} if scalars is None else scalars)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
-            self._monitor.drops.count("scalars", f"note must be given numbers by name, got {type(scalars)}: {error}")
+            given = describe_object(type(scalars))
+            self._monitor.drops.count("scalars", f"note needs numbers by name, got {given}: {describe_error(error)}")
         self._rollouts = self._rollouts if rollouts is None else rollouts
 
     def go_back(self, step: int) -> None:
         """Number the next optimiser step ``step``, after the loop has loaded a checkpoint: its step plus 1.
 
         From this step on, the run's history consists of the new steps. The numbers noted for an unfinished step are
-        dropped. Decisions about alerts that opened at ``step`` or later are refused.
+        dropped. Decisions about alerts that opened at ``step`` or later are refused. If ``step`` is no number, that is
+        counted as an error, and the numbers of the steps continue.
         """
-        self._step, self._has_gone_back = int(step), True
+        with self._guard:
+            self._step, self._has_gone_back = int(step), True
         self._scalars, self._rollouts, self.decisions = {}, None, ()
         self._recomputed = []
 
@@ -266,6 +271,13 @@ class LoopWatch:
         ]
         foreseen = policy.take_foreseen()
         return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
+
+
+def _read_first_step(given: SupportsInt) -> int:
+    try:
+        return int(given)
+    except Exception as error:  # whatever an object of the user's raises
+        raise ConfigurationError(f"first_step must be an integer, got {describe_object(given)}") from error
 
 
 def _unwrap(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -22,7 +22,7 @@ from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
 from trainer_hooks.signals.families.paired import NAMES as PAIRED_NAMES
-from trainer_hooks.text_safety import describe_object
+from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
 __all__ = ["Measurement", "RecordBuilder", "check_step"]
@@ -173,7 +173,7 @@ class RecordBuilder:
         return None
 
     def _count_bad_rollouts(self, error: Exception) -> None:
-        self._drops.count("rollouts", f"rollouts were left out: {error}")
+        self._drops.count("rollouts", f"rollouts were left out: {describe_error(error)}")
 
     def _reduce(self, rollouts: Rollouts | Reduced | None, now: float) -> tuple[Reduced | None, dict[str, Summary]]:
         """Reduce rollouts to signals; return None and no signals if there are no rollouts or they are refused."""

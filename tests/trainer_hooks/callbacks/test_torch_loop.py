@@ -274,6 +274,44 @@ def test_responses_are_scored_before_and_after_the_step(optimizer, connect, coll
     assert scored.summaries["displacement/self"].value() == 0.0
 
 
+class UnreadableError(Exception):
+    """An error that raises at any access."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+class Unreadable:
+    """No mapping, and no number; the error that says so cannot be read."""
+
+    def keys(self):
+        """Raise."""
+        raise UnreadableError
+
+    __iter__ = __int__ = keys
+
+
+def test_notes_and_numbers_that_cannot_be_read_raise_nothing_into_a_loop(optimizer, connect, collector, swallowed):
+    """They are counted, and the numbers of the steps continue."""
+    monitor = connect()
+    with LoopWatch(optimizer, monitor, first_step=torch.tensor(3)) as watch:
+        watch.note(Unreadable())
+        step(optimizer)
+        for given in (Unreadable(), None):
+            watch.go_back(given)
+            step(optimizer)
+    assert [record.step for record in collector.records] == [3, 4, 5]
+    assert (monitor.drops["scalars"], monitor.drops["internal_errors"]) == (1, 2)
+    swallowed.clear()
+
+
+@pytest.mark.parametrize("given", [None, "first", Unreadable()])
+def test_a_first_step_that_is_no_number_is_refused_before_training(optimizer, connect, given):
+    """Otherwise the first step of the optimiser would raise."""
+    with pytest.raises(ConfigurationError, match="first_step must be an integer, got "):
+        LoopWatch(optimizer, connect(), first_step=given)
+
+
 def test_contradicting_arrays_to_score_again_are_refused_and_counted(optimizer, connect, collector):
     """A mask that contains 2s loses only the re-scored pair, which is counted."""
     given = {"mask": torch.full((1, 1), 2), "correct": torch.ones(1)}
