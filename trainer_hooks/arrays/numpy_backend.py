@@ -32,6 +32,11 @@ class HostArrays:
     def convert(self, name: str, value: object) -> NDArray[Any]:
         if type(value) is np.ndarray:
             return value
+        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+            # numpy would go on with the numbers below the mask.
+            raise RolloutsError(
+                f"{name} must have no masked element, got a masked array of numpy; give its data, and mask them in mask"
+            )
         try:
             return np.asarray(_convert_tensor(value))
         except (TypeError, ValueError) as error:

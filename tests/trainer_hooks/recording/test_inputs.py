@@ -57,6 +57,7 @@ def test_responses_are_sampled_after_the_interval_only(collector, connect, monke
         ({"rewards": ["good"] * 64}, "rewards must hold real numbers, got dtype <U4"),
         ({"rewards": np.array([None] * 64)}, "rewards must hold real numbers, got dtype object"),
         ({"mask": np.array([[None] * 512] * 64)}, "mask must hold booleans, got dtype object"),
+        ({"rewards": np.ma.array(np.ones(64), mask=np.arange(64) == 3)}, "rewards must have no masked element"),
         ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
         ({"logprobs": None}, "logprobs must"),
         ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
@@ -73,6 +74,14 @@ def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collect
     assert len(caplog.messages) == 1
     assert caplog.text.count("rollouts were left out") == 1
     assert re.search(message, caplog.text)
+
+
+def test_a_masked_array_without_a_masked_element_is_an_array(collector, connect):
+    """Only numbers below a mask would be mistaken for data."""
+    monitor = connect()
+    monitor.log_step(1, rollouts=arguments(rewards=np.ma.array(np.ones(64))))
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert collector.records[0].summaries["reward/mean"].value() == 1
 
 
 def test_an_error_on_a_device_costs_only_the_rollouts(swallowed):
