@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,3 +162,23 @@ def test_a_host_that_cannot_be_a_name_is_reported_in_one_line(tmp_path, capsys):
         assert main(["serve", "--host", host, "--port", "0", "--database", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert "cannot listen on" in line
+
+
+def test_a_collector_on_sqlite_needs_no_library_of_another_extra(tmp_path):
+    """`rlvitals[server]` has no driver of PostgreSQL; a module that imported it stopped every start."""
+    extras = ("psycopg", "apprise", "PIL", "authlib", "pyarrow", "dash", "opentelemetry.sdk", "torch")
+    code = f"""
+import asyncio, sys
+for name in {extras!r}: sys.modules[name] = None
+from monitor_server.app import create_app
+from monitor_server.settings import Settings
+app = create_app(Settings(database_url="sqlite:///new.db", dashboard=""))
+async def work():
+    async with app.router.lifespan_context(app):
+        await app.state.collector.write("r", lambda repositories: repositories.probe())
+asyncio.run(work())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
