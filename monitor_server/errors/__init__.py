@@ -30,6 +30,7 @@ conflicts     ├── RunActive                       409  the trainer of the 
 availability  ├── MissingLibrary                  501  an optional library is not installed on the collector
               ├── ChannelFailed                   502  a channel of notifications did not accept a test message
               ├── Unavailable                     503  nothing was stored; send again later
+              │   ├── DatabaseMigrated            503  by another version of rlvitals, since the collector has started
               │   └── ProjectedElsewhere               another has projected, reset or thinned the run; never a response
               ├── OutcomeUnknown                  503  a change was begun, and it is not known whether it was stored
               ├── DeletionUnderWay                503  nothing was stored; send again once the old data are removed
@@ -48,6 +49,7 @@ requests      RecordError (ValueError)                 refuses one record; becom
 from monitor_server.errors.access import KeyRequired, ScopeTooSmall, SignInRefused, TooManyRequests
 from monitor_server.errors.availability import (
     ChannelFailed,
+    DatabaseMigrated,
     DeletionUnderWay,
     MissingLibrary,
     OutcomeUnknown,
@@ -103,6 +105,7 @@ __all__ = [
     "BodyTooLarge",
     "ChannelFailed",
     "CollectorError",
+    "DatabaseMigrated",
     "DatabaseNewer",
     "DatabaseUnusable",
     "DeletionUnderWay",

@@ -4,7 +4,15 @@ from types import MappingProxyType
 
 from monitor_server.errors.base import CollectorError
 
-__all__ = ["ChannelFailed", "DeletionUnderWay", "MissingLibrary", "OutcomeUnknown", "ProjectedElsewhere", "Unavailable"]
+__all__ = [
+    "ChannelFailed",
+    "DatabaseMigrated",
+    "DeletionUnderWay",
+    "MissingLibrary",
+    "OutcomeUnknown",
+    "ProjectedElsewhere",
+    "Unavailable",
+]
 
 
 class MissingLibrary(CollectorError):
@@ -24,6 +32,10 @@ class Unavailable(CollectorError):
 
     status = 503
     headers = MappingProxyType({"Retry-After": "1"})
+
+
+class DatabaseMigrated(Unavailable):
+    """Another version of rlvitals has migrated the database since it was opened; nothing was stored."""
 
 
 class ProjectedElsewhere(Unavailable):

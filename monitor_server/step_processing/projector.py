@@ -276,6 +276,7 @@ class Projector:
                 with self._store.write() as repositories:
                     repositories.projection_queue.unsettle(now=now, deadlines=settings.deadlines)
             with self._store.read() as repositories:
+                repositories.require_own_schema()  # a collector without trainers writes nothing, and would not notice
                 queue = repositories.projection_queue
                 due = self._rules.due_runs(repositories, now=now)
                 behind = queue.behind(after=self._queued_to, limit=self._max_queued_runs)

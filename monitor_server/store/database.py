@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from monitor_server.errors import DatabaseNewer, DatabaseUnusable, Unavailable
+from monitor_server.errors import DatabaseMigrated, DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.faults import FaultCounts, concerns_statement, fault_of, fault_of_disk, opening_advice
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
@@ -22,10 +22,11 @@ from monitor_server.store.postgresql.connections import (
     without_time_limit,
 )
 from monitor_server.store.postgresql.listen_notify import NotifyChannel
+from monitor_server.store.postgresql.single_statement import is_under_way
 from monitor_server.store.postgresql.standby_waits import explain_wait
 from monitor_server.store.postgresql.unresponsive_server import UnresponsiveServer
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.schema.version import newest_schema, schema_version
+from monitor_server.store.schema.version import newest_schema, require_own_schema, schema_version
 from monitor_server.store.sqlite.connections import (
     database_path,
     forbid_new_file,
@@ -120,6 +121,9 @@ class Store:
             with self._reading.begin() as connection:
                 yield Repositories(connection)
             self._note_answer()
+        except DatabaseMigrated:
+            self.faults.count("migrated")
+            raise
         except (DBAPIError, PoolTimeoutError) as error:
             if concerns_statement(error):
                 raise
@@ -130,6 +134,7 @@ class Store:
         """Open the repositories in one transaction, which is committed at the end unless the block raises.
 
         Raises:
+            DatabaseMigrated: If another version of rlvitals has migrated the database; nothing was stored.
             Unavailable: If the database cannot be written, or its file is no longer the one that was opened; nothing
                 was stored.
         """
@@ -141,7 +146,12 @@ class Store:
                 with self._writing.begin() as connection:
                     yield Repositories(connection)
                     self._check(lambda file: file.check())
+                    if is_under_way(connection):
+                        require_own_schema(connection)
             self._note_answer()
+        except DatabaseMigrated:
+            self.faults.count("migrated")
+            raise
         except (DBAPIError, PoolTimeoutError, TurnOverdueError) as error:
             if concerns_statement(error):
                 raise

@@ -27,6 +27,7 @@ Fault = Literal[
     "disk",
     "full",
     "locked",
+    "migrated",
     "read_only",
     "removed",
     "schema",
@@ -35,9 +36,9 @@ Fault = Literal[
     "standby",
     "other",
 ]
-"""``denied`` is a missing right; ``disk`` a failing disk; ``removed`` a file that was removed, replaced or cut;
-``schema`` a missing table or column; ``silent`` a server without answer; ``slow`` a server that takes too long;
-``standby`` a server whose commits wait for a synchronous standby."""
+"""``denied`` is a missing right; ``disk`` a failing disk; ``migrated`` the schema of another version; ``removed`` a
+file that was removed, replaced or cut; ``schema`` a missing table or column; ``silent`` a server without answer;
+``slow`` a server that takes too long; ``standby`` a server whose commits wait for a synchronous standby."""
 
 
 class Silent(Exception):  # noqa: N818 - a mark of errors, and not raised itself

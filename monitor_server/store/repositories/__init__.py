@@ -39,6 +39,7 @@ from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.repositories.steps import Steps
 from monitor_server.store.repositories.trainer_actions import Actions
 from monitor_server.store.repositories.waiting_steps import Waiting
+from monitor_server.store.schema.version import require_own_schema
 from monitor_server.text_safety.printable import one_line
 
 __all__ = ["Repositories"]
@@ -100,6 +101,14 @@ class Repositories:
         """Limit the wait of each statement of this transaction for locks of others; SQLite has no such locks."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(text(f"SET LOCAL lock_timeout = {int(seconds * 1000)}"))
+
+    def require_own_schema(self) -> None:
+        """Check that no other version has migrated the database, as each transaction that writes does at its end.
+
+        Raises:
+            DatabaseMigrated: If another version has.
+        """
+        require_own_schema(self._connection)
 
     def server_clock(self) -> float | None:
         """Return the clock that all collectors of the database share; None on SQLite."""

@@ -9,9 +9,9 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from monitor_server.errors import DatabaseUnusable
+from monitor_server.errors import DatabaseMigrated, DatabaseUnusable
 
-__all__ = ["MIGRATIONS", "OUR_TABLE", "newest_schema", "schema_version"]
+__all__ = ["MIGRATIONS", "OUR_TABLE", "newest_schema", "require_own_schema", "schema_version"]
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 OUR_TABLE: Final = "detector_states"
@@ -41,6 +41,23 @@ def schema_version(connection: Connection) -> str | None:
             "or a schema (docs/operations.md), that rlvitals has for itself"
         )
     return versions[0] if versions else None
+
+
+def require_own_schema(connection: Connection) -> None:
+    """Check that a database still has the schema of this version, which it had when it was opened.
+
+    A migration locks the tables that it changes until its commit. So a transaction that asks at its end either precedes
+    the migration, or finds the newer schema and is undone.
+
+    Raises:
+        DatabaseMigrated: If another version has migrated the database since then, or a backup was restored into it.
+    """
+    found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    if found != newest_schema():
+        raise DatabaseMigrated(
+            f"the database must have the schema {newest_schema()} of this collector, and it has {found}: another "
+            "version of rlvitals has migrated it; stop this collector, or restart it with that version"
+        )
 
 
 def _has_table(connection: Connection, name: str) -> bool:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, bindparam, false, update
 
 from monitor_server.store.postgresql.single_statement import as_whole_transaction
 from monitor_server.store.repositories.log.blocks import RecordBlock
+from monitor_server.store.schema.version import newest_schema
 from monitor_server.store.statements import Insertion, Statement
 from monitor_server.store.tables import records, runs
 
@@ -23,7 +24,8 @@ _MOVE_END = Statement(
 # On PostgreSQL one exchange with the server moves the ends of all logs and inserts all records: after each exchange the
 # writer waits for its turn in Python. The rows of the runs are locked in the order of their ids, so that two collectors
 # never wait for each other's runs. The lock returns the current values of a row that another collector has changed
-# meanwhile. If a log does not end where it was expected, nothing is written.
+# meanwhile. If a log does not end where it was expected, or if another version has migrated the database, nothing is
+# written: this statement may be a whole transaction, which `Store.write` cannot undo.
 _MOVE_ENDS = """
 WITH given AS (
   SELECT * FROM
@@ -32,7 +34,8 @@ WITH given AS (
   SELECT id, log_end, deleted_at FROM runs WHERE id IN (SELECT run FROM given) ORDER BY id COLLATE "C"
   FOR NO KEY UPDATE
 ), fitting AS (
-  SELECT count(*) = (SELECT count(*) FROM given) AS all_fit FROM given JOIN locked ON locked.id = given.run
+  SELECT count(*) = (SELECT count(*) FROM given) AND (SELECT version_num = '{schema}' FROM alembic_version) AS all_fit
+  FROM given JOIN locked ON locked.id = given.run
   WHERE locked.log_end = given.log_begin AND locked.deleted_at IS NULL
 ), moved AS (
   UPDATE runs SET log_end = given.log_end, last_seen = given.at, is_settled = false
@@ -65,7 +68,8 @@ def extend_logs(connection: Connection, extensions: Sequence[Extension], *, ends
             committed on return where that saves time.
 
     Returns:
-        False if a log ends at another place; then the transaction must not be committed.
+        False if a log ends at another place, or another version has migrated the database; then the transaction must
+        not be committed.
     """
     rows = [(each.run_id, *block) for each in extensions for block in each.blocks]
     if connection.dialect.name == "sqlite":
@@ -81,7 +85,7 @@ def extend_logs(connection: Connection, extensions: Sequence[Extension], *, ends
             return False
         joined[each.run_id] = (begin, each.end, each.now)
     ends = [list(joined), *map(list, zip(*joined.values(), strict=True))]
-    statement = _MOVE_ENDS.format(insertion=INSERT_BLOCKS.of_arrays(connection.dialect))
+    statement = _MOVE_ENDS.format(schema=newest_schema(), insertion=INSERT_BLOCKS.of_arrays(connection.dialect))
     with as_whole_transaction(connection) if ends_transaction else nullcontext():
         result = connection.exec_driver_sql(statement, (*ends, *INSERT_BLOCKS.to_arrays(rows)))
         return bool(result.scalar_one())

@@ -1,0 +1,114 @@
+"""A collector that goes on after a newer version of rlvitals, a process of its own, has migrated the database."""
+
+import logging
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+import monitor_server
+from monitor_server.store.schema.version import newest_schema
+from tests.faults.collector import start
+from tests.live import eventually
+from tests.ports import reserved_port
+
+PACKAGE = Path(monitor_server.__file__).parent
+NEWER = "9000"
+# It locks the runs, as every migration locks what it changes, and keeps the ends of the logs that it has found.
+MIGRATION = f"""
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "{NEWER}", "{newest_schema()}"
+
+
+def upgrade():
+    op.add_column("runs", sa.Column("newer", sa.Integer()))
+    op.execute("CREATE TABLE found AS SELECT id, log_end FROM runs")
+"""  # noqa: S608 - our names
+
+
+@pytest.fixture
+def start_newer(tmp_path, database_url, monkeypatch):
+    """Return a function that starts a newer version on a port, as `tests.faults.collector.start` does."""
+    folder = tmp_path / "newer"
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / PACKAGE.name / "store/migrations/versions" / f"{NEWER}_newer.py").write_text(MIGRATION)
+    # The file names of migrations begin with a zero: this one is the newest of the newer version.
+    version = folder / PACKAGE.name / "store/schema/version.py"
+    version.write_text(version.read_text().replace('glob("0*.py")', 'glob("[09]*.py")'))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(PACKAGE.parent)]))
+    monkeypatch.chdir(folder)
+    return lambda port: start(database_url, port, is_warm=False)
+
+
+def _post(live, step, *, port=None, run="training"):
+    url = live.url if port is None else f"http://127.0.0.1:{port}"
+    batch = {"schema_version": 1, "run": run, "records": [{"step": step, "scalars": {"reward/mean": 0.5}}]}
+    return live.pool.request("POST", f"{url}/api/v1/ingest", json=batch)
+
+
+def _migrated_faults(live):
+    lines = live.pool.request("GET", f"{live.url}/metrics").data.decode().splitlines()
+    (line,) = (line for line in lines if line.startswith('rlvitals_database_faults_total{fault="migrated"}'))
+    return float(line.split()[-1])
+
+
+def test_an_older_collector_stops_once_a_newer_one_has_migrated(start_collector, start_newer, caplog):
+    """It says why to trainers, load balancers, Prometheus and its log; what it refuses, the newer one stores once."""
+    older = start_collector()
+    assert _post(older, 0).status == 200
+    assert older.send(run="ended", end="finished", records=[{"step": 0}])["accepted"] == 1
+    with reserved_port() as port, caplog.at_level(logging.ERROR), start_newer(port):
+        eventually(lambda: _migrated_faults(older) > 0)  # without a request that writes
+        for run in ("training", "ended"):
+            refused = _post(older, 1, run=run)
+            assert (refused.status, refused.json()["error"]) == (503, "DatabaseMigrated")
+            assert refused.headers["Retry-After"] == "1"
+        readiness = older.pool.request("GET", f"{older.url}/readyz")
+        assert readiness.status == 503
+        assert f"and it has {NEWER}: another version of rlvitals has migrated it" in readiness.json()["detail"]
+        assert "another version of rlvitals has migrated it" in caplog.text
+        for run in ("training", "ended"):
+            accepted = _post(older, 1, port=port, run=run)
+            assert (accepted.status, accepted.json()["accepted"]) == (200, 1)
+            page = f"http://127.0.0.1:{port}/api/v1/runs/{accepted.json()['run_id']}"
+            eventually(lambda page=page: older.pool.request("GET", page).json()["last_step"] == 1)
+
+
+def test_whatever_an_older_collector_acknowledges_was_stored_before_the_migration(
+    start_collector, start_newer, database_url
+):
+    """Several trainers send while a newer version migrates: the logs end afterwards where the migration found them."""
+    older, refused, is_over = start_collector(verdict_wait_seconds=0.0), threading.Event(), threading.Event()
+
+    def send(run):
+        step = 0
+        while not (refused.is_set() or is_over.is_set()):
+            answer = _post(older, step, run=run)
+            if answer.status != 200 and answer.json()["error"] == "DatabaseMigrated":
+                refused.set()
+            step += 1
+
+    trainers = [threading.Thread(target=send, args=(f"r{number}",)) for number in range(3)]
+    for trainer in trainers:
+        trainer.start()
+    try:
+        with reserved_port() as port, start_newer(port):
+            eventually(refused.is_set)
+    finally:
+        is_over.set()
+        for trainer in trainers:
+            trainer.join()
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.connect() as connection:
+        found, now = (
+            connection.execute(sqlalchemy.text(f"SELECT id, log_end FROM {table} ORDER BY id")).all()  # noqa: S608
+            for table in ("found", "runs")
+        )
+    engine.dispose()
+    assert len(found) == len(trainers)
+    assert now == found
