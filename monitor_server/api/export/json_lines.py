@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from monitor_server.api.export.run_pages import (
     EXPORT_VERSION,
-    find_row,
-    heading_of,
+    ExportedRun,
+    begin_run,
     require_unchanged,
     step_pages,
 )
 from monitor_server.api.schemas import alert_item
 from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import spell_non_finite
@@ -20,19 +22,51 @@ from trainer_hooks.wire import spell_non_finite
 __all__ = ["export_jsonl"]
 
 ALERTS_PER_PAGE = 200
+MOST_OPEN_ALERTS = 10_000  # a run has one open alert of a kind, and some hundred kinds at most
+
+Phases = Sequence[tuple[str, int, int | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Findings:
+    """The phases and alerts of a run at the moment at which its file begins.
+
+    Only the alerts that were open are kept: the others are resolved and change no more, so they are read at the end.
+    """
+
+    phases: Phases
+    open_alerts: Mapping[int, Mapping[str, Any]]
+    newest_alert: int
+
+    @classmethod
+    def read(cls, reading: Repositories, run_id: str) -> Self:
+        """Read them."""
+        alerts = reading.alerts
+        opened = [
+            row
+            for state in ("pending", "firing")
+            for row in alerts.page(limit=MOST_OPEN_ALERTS, run_id=run_id, state=state)
+        ]
+        newest = alerts.page(limit=1, run_id=run_id)
+        return cls(
+            phases=reading.phases.all(run_id),
+            open_alerts={row["number"]: row for row in opened},
+            newest_alert=newest[0]["number"] if newest else 0,
+        )
 
 
 def export_jsonl(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
     """Yield runs one after the other, each with a line for itself, its steps, acknowledgements, phases and alerts."""
     for run_id in run_ids:
-        row = find_row(store, run_id)
-        if row is None:
+        with store.read() as reading:
+            run, findings = begin_run(reading, run_id), _Findings.read(reading, run_id)
+        if run is None:
             continue
-        heading = heading_of(row)
-        yield _line({"rlvitals_export": EXPORT_VERSION} | heading)
-        for attempt, steps, acknowledgements in step_pages(store, run_id, heading):
-            yield b"".join(_step_line(step, attempt, acknowledgements.get((step.attempt, step.step))) for step in steps)
-        yield from _findings(store, run_id, heading)
+        yield _line({"rlvitals_export": EXPORT_VERSION} | dict(run.heading))
+        given = run.acknowledgements
+        for attempt, steps in step_pages(store, run):
+            yield b"".join(_step_line(step, attempt, given.get((step.attempt, step.step))) for step in steps)
+        yield from _finding_lines(store, run, findings)
 
 
 def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknowledgement] | None) -> bytes:
@@ -47,19 +81,18 @@ def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknow
     return _line(fields | {"signals": dict(step.signals)})
 
 
-def _findings(store: Store, run_id: str, heading: Mapping[str, Any]) -> Iterator[bytes]:
+def _finding_lines(store: Store, run: ExportedRun, findings: _Findings) -> Iterator[bytes]:
     """Yield the phases and the alerts of a run, which a reader of the steps finds again by itself."""
-    with store.read() as reading:
-        require_unchanged(reading, run_id, {}, heading)
-        phases = reading.phases.all(run_id)
-    for phase, first, last in phases:
+    for phase, first, last in findings.phases:
         yield _line({"phase": phase, "from_step": first, "to_step": last})
-    before = None
+    before = findings.newest_alert + 1
     while True:
         with store.read() as reading:
-            rows = reading.alerts.page(limit=ALERTS_PER_PAGE, run_id=run_id, before=before)
+            require_unchanged(reading, run)
+            rows = reading.alerts.page(limit=ALERTS_PER_PAGE, run_id=run.id, before=before)
         for row in rows:
-            yield _line({"alert": json.loads(alert_item(row).model_dump_json())})
+            item = alert_item(findings.open_alerts.get(row["number"], row))
+            yield _line({"alert": json.loads(item.model_dump_json())})
         if len(rows) < ALERTS_PER_PAGE:
             return
         before = rows[-1]["number"]

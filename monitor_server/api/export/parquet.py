@@ -1,10 +1,10 @@
 """Writes runs as a Parquet file: a row for each step, and a column for each signal."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from monitor_server.api.export.run_pages import EXPORT_VERSION, Acknowledgements, find_row, heading_of, step_pages
+from monitor_server.api.export.run_pages import EXPORT_VERSION, ExportedRun, begin_run, step_pages
 from monitor_server.errors import InvalidField, MissingLibrary
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.steps import Step
@@ -37,31 +37,35 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
         raise MissingLibrary(
             "Parquet needs pyarrow on the collector: pip install 'rlvitals[parquet]', or export as jsonl"
         ) from error
-    names, runs = _columns_and_headings(store, run_ids)
+    names, runs = _columns_and_runs(store, run_ids)
     fixed = {
         "run": pa.string(), "project": pa.string(), "attempt": pa.int64(), "step": pa.int64(), "time": pa.float64(),
         "policy_version": pa.int64(), "data_version": pa.string(), "acknowledged": pa.list_(pa.string()),
     }  # fmt: skip
     schema = pa.schema(
         [*((PREFIX + name, kind) for name, kind in fixed.items()), *((name, pa.float64()) for name in sorted(names))],
-        metadata={"rlvitals_export": json.dumps({"version": EXPORT_VERSION, "runs": runs})},
+        metadata={
+            "rlvitals_export": json.dumps(
+                {"version": EXPORT_VERSION, "runs": {str(run.heading["run"]): dict(run.heading) for run in runs}}
+            )
+        },
     )
     sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
-        for rows in _row_groups(store, run_ids, runs, columns=len(schema)):
+        for rows in _row_groups(store, runs, columns=len(schema)):
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
             yield sink.take()
     yield sink.take()
 
 
-def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str], dict[str, Any]]:
-    """Return the signals of some runs, and the heading of each run by its name."""
+def _columns_and_runs(store: Store, run_ids: Sequence[str]) -> tuple[set[str], list[ExportedRun]]:
+    """Return the signals of some runs, and the runs as they were when their signals were read."""
     names: set[str] = set()
-    runs: dict[str, Any] = {}
+    runs: list[ExportedRun] = []
     size = 0
     for run_id in run_ids:
         with store.read() as reading:
-            row = reading.runs.row(run_id)
+            run = begin_run(reading, run_id)
             names.update(reading.steps.signals(run_id))
         own = next((name for name in sorted(names) if name.startswith(PREFIX)), None)
         if own is not None:
@@ -69,10 +73,9 @@ def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str
                 f"a Parquet file must have no signal whose name begins with {PREFIX}, as its own columns do, got "
                 f"{printable(own, longest=60)!r}; export with format=jsonl"
             )
-        if row is not None:
-            heading = heading_of(row)
-            runs[str(row["name"])] = heading
-            size += len(json.dumps(heading))
+        if run is not None:
+            runs.append(run)
+            size += len(json.dumps(run.heading))
         if len(names) > MAX_COLUMNS or size > MAX_HEADING_BYTES:
             raise InvalidField(
                 f"a Parquet file must have at most {MAX_COLUMNS} signals, and {MAX_HEADING_BYTES} bytes of "
@@ -81,23 +84,17 @@ def _columns_and_headings(store: Store, run_ids: Sequence[str]) -> tuple[set[str
     return names, runs
 
 
-def _row_groups(
-    store: Store, run_ids: Sequence[str], headings: Mapping[str, Any], *, columns: int
-) -> Iterator[list[dict[str, Any]]]:
+def _row_groups(store: Store, runs: Sequence[ExportedRun], *, columns: int) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of some runs in groups of bounded size, which small runs share."""
     rows: list[dict[str, Any]] = []
     values = 0
-    for run_id in run_ids:
-        row = find_row(store, run_id)
-        heading = None if row is None else headings.get(str(row["name"]))
-        if row is None or heading is None:
-            continue
-        for attempt, steps, acknowledgements in step_pages(store, run_id, heading):
+    for run in runs:
+        for attempt, steps in step_pages(store, run):
             for step in steps:
                 if values >= VALUES_PER_GROUP or len(rows) * columns >= CELLS_PER_GROUP:
                     yield rows
                     rows, values = [], 0
-                rows.append(_fixed_fields(row, step, attempt, acknowledgements) | dict(step.signals))
+                rows.append(_fixed_fields(run, step, attempt) | dict(step.signals))
                 values += len(step.signals)
     if rows:
         yield rows
@@ -141,12 +138,11 @@ class _Sink:
         return taken
 
 
-def _fixed_fields(
-    row: Mapping[str, Any], step: Step, attempt: int, acknowledgements: Acknowledgements
-) -> dict[str, Any]:
-    kinds = [each.kind for each in acknowledgements.get((step.attempt, step.step), ())]
+def _fixed_fields(run: ExportedRun, step: Step, attempt: int) -> dict[str, Any]:
+    kinds = [each.kind for each in run.acknowledgements.get((step.attempt, step.step), ())]
     fields = {
-        "run": row["name"], "project": row["project"], "attempt": attempt, "step": step.step, "time": step.time,
-        "policy_version": step.policy_version, "data_version": step.data_version, "acknowledged": kinds,
+        "run": run.heading["run"], "project": run.heading["project"], "attempt": attempt, "step": step.step,
+        "time": step.time, "policy_version": step.policy_version, "data_version": step.data_version,
+        "acknowledged": kinds,
     }  # fmt: skip
     return {PREFIX + name: value for name, value in fields.items()}

@@ -262,6 +262,21 @@ def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_
         list(parts)
 
 
+def test_a_parquet_file_ends_where_its_run_ended_when_it_began(start_collector, monkeypatch):
+    """A later step may have a signal that has no column, and an acknowledgement that was not read."""
+    monkeypatch.setattr(run_pages, "STEPS_PER_PAGE", 10)
+    monkeypatch.setattr(parquet_export, "VALUES_PER_GROUP", 10)
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": step, "scalars": {"a": 1.0}} for step in range(50)])
+    parts = parquet_export.export_parquet(live.app.state.collector.store, [run_id])
+    begun = next(parts)
+    live.send(run="r", records=[{"step": step, "scalars": {"a": 1.0, "b": 2.0}} for step in range(50, 60)])
+    live.send(run="r", attempt=2, schema_version=2, records=[{"step": 20, "scalars": {"a": 3.0}}])
+    table = parquet.read_table(io.BytesIO(b"".join([begun, *parts])))
+    assert table["rlvitals.step"].to_pylist() == list(range(50))
+    assert set(table["rlvitals.attempt"].to_pylist()) == {1}
+
+
 def test_configurations_of_many_runs_do_not_fill_the_head_of_a_parquet_file(start_collector, monkeypatch):
     """They stand in the file's head, which is held as a whole, so that their bytes are bounded."""
     monkeypatch.setattr(parquet_export, "MAX_HEADING_BYTES", 1_000)

@@ -1,5 +1,6 @@
 """A run of random batches, crashes and a backup in the middle: its export, and the restored run, find the same."""
 
+import itertools
 import random
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor_server.api.export import json_lines, run_pages
 from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
@@ -111,6 +113,13 @@ def _replay(export, collector, clock):
 
 
 @pytest.fixture
+def small_pages(monkeypatch):
+    """Let an export read few steps and alerts at a time."""
+    monkeypatch.setattr(run_pages, "STEPS_PER_PAGE", 3)
+    monkeypatch.setattr(json_lines, "ALERTS_PER_PAGE", 2)
+
+
+@pytest.fixture
 def create_collector(store, scripted, clock):
     """Create a collector, on another database if one is given."""
     return lambda on=store: SimulatedCollector(on, scripted, clock, SETTINGS)
@@ -169,3 +178,25 @@ def test_an_export_and_a_restored_backup_find_what_the_run_has_found(store, crea
                 run.deliver(again, (*key, run.trainer.records[key]))
             project_to_end([again], run.run_id, clock)
         assert (_findings(restored, run.run_id), _steps(restored, run.run_id)) == (found, steps)
+
+
+@random_examples(1)
+@given(seed=st.integers(0, 2**32 - 1))
+@pytest.mark.usefixtures("small_parts", "small_pages")
+def test_a_run_that_trains_is_exported_as_it_was_when_its_file_began(store, create_collector, clock, seed):
+    """Steps, rewinds and alerts that come while a slow reader reads its file change nothing in it."""
+    draw = random.Random(seed)  # noqa: S311 - synthetic telemetry
+    run, collectors = OrderedRun(draw, clock), [create_collector() for _ in range(2)]
+    files = []  # what the file has to be, what was read of it, and the rest
+    for _ in range(draw.randint(2, 3)):
+        run.trainer.launch()
+        for _ in range(draw.randint(1, 4)):
+            run.send_some(collectors)
+            if run.stored and draw.random() < 1 / 2:
+                whole, others = b"".join(export_jsonl(store, [run.run_id])), export_jsonl(store, [run.run_id])
+                files.append((whole, [next(others)], others))
+            for _, read, others in files:
+                read.extend(itertools.islice(others, draw.choice((0, 0, 1, 3))))
+        run.send_all(collectors)
+    for whole, read, others in files:
+        assert b"".join([*read, *others]) == whole
