@@ -6,7 +6,7 @@ import math
 import threading
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from monitor_server.errors import DatabaseUnusable, Unavailable
 from monitor_server.settings import Settings
@@ -78,8 +78,12 @@ def test_a_statement_that_is_not_answered_ends_and_stores_nothing(server, silent
 
 def test_a_commit_that_is_not_answered_ends_and_may_have_been_made(server, silent_store):
     """The server has the commit, and makes it when it goes on: a sender of the same batch meets its rows."""
+
+    def pause_at_commit(connection):
+        event.listen(connection, "commit", lambda _: server.pause())
+
     with pytest.raises(Unavailable, match="does not answer: nothing came from it"):
-        _write(silent_store, _insert, lambda _: server.pause())
+        _write(silent_store, _insert, pause_at_commit)
     server.resume()
     eventually(lambda: _answers(silent_store))
     eventually(lambda: _count(silent_store) == 1)
