@@ -232,6 +232,7 @@ def _watch(collector: Collector) -> None:
             **(collector.oidc.caches if collector.oidc is not None else {}),
             **collector.relay.caches,
             **(collector.notifier.caches if collector.notifier is not None else {}),
+            "waiting_writes": lambda: collector.store.waiting_writes,
             "recent_verdicts": lambda: len(collector.receipts.recent_verdicts),
             "link_addresses": lambda: collector.links.counted_addresses,
             "view_callers": lambda: len(collector.shown_views),

@@ -16,23 +16,33 @@ __all__ = ["AddressUnusable", "Server", "bind", "bound_url"]
 
 GRACE_SECONDS = 5
 REPEAT_SECONDS = 60.0
+MOST_LINES = 16
 BACKLOG = 128  # asyncio accepts this many at once, before it passes on the first
 
 
 class RepeatedLines(logging.Filter):
-    """Passes each warning once a minute: otherwise a client that sends invalid HTTP could fill the disk with lines."""
+    """Passes each warning once a minute: otherwise a client that sends invalid HTTP could fill the disk with lines.
 
-    def __init__(self) -> None:
+    At most `MOST_LINES` warnings are remembered; uvicorn has a handful, and another one may then be passed again early.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._monotonic = monotonic
         self._logged_at: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record is logged."""
-        now = time.monotonic()
-        if record.levelno >= logging.ERROR or now - self._logged_at.get(record.msg, -REPEAT_SECONDS) >= REPEAT_SECONDS:
-            self._logged_at[record.msg] = now
+        if record.levelno >= logging.ERROR:
             return True
-        return False
+        now, line = self._monotonic(), str(record.msg)
+        if now - self._logged_at.get(line, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return False
+        self._logged_at.pop(line, None)
+        self._logged_at[line] = now  # as the newest entry
+        if len(self._logged_at) > MOST_LINES:
+            del self._logged_at[next(iter(self._logged_at))]
+        return True
 
 
 class Server(uvicorn.Server):

@@ -20,13 +20,12 @@ from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import Event
-from monitor_server.step_processing.log_entries import RECORDS_PER_SLICE
 from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.scheduling.known_verdicts import KnownVerdicts
+from monitor_server.step_processing.scheduling.retried_runs import RetriedRuns
 from monitor_server.step_processing.scheduling.run_queue import RunQueue
 from monitor_server.step_processing.slices import Projection, Slice
-from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.projection_queue import RunBehind
 
@@ -37,8 +36,6 @@ log = logging.getLogger(__name__)
 # Further runs are found in the store at the next ticks.
 MAX_QUEUED_RUNS = 10_000
 STORE_PAUSE_SECONDS = 0.5
-# A usual slice has no more steps or records than this.
-SMALLEST_SLICES = max(MAX_STEPS_PER_SLICE, RECORDS_PER_SLICE)
 # A later tick means that the projector hangs. A late check after a recent tick means that the database fails.
 LATE_TICK_SECONDS = 30.0
 
@@ -77,8 +74,7 @@ class Projector:
         self._verdicts = KnownVerdicts()
         self._is_behind = False
         self._busy_share = busy_share or BusyShare()
-        # The number of smallest slices that remain of each run whose slice has failed.
-        self._smallest_slices: dict[str, int] = {}
+        self._retried = RetriedRuns()
         self._unavailable = FailureLog(says="a slice of a run could not be projected and is tried again", work="slices")
         self._unchecked = FailureLog(
             says="deadlines could not be checked; they are checked at the next tick", work="checks of deadlines"
@@ -132,6 +128,7 @@ class Projector:
         return self._projection.caches | {
             "verdicts": lambda: len(self._verdicts),
             "runs_of_others": lambda: self._verdicts.runs_of_others,
+            "retried_runs": lambda: len(self._retried),
         }
 
     def is_near(self, run_id: str, position: int, *, within: int) -> bool:
@@ -209,7 +206,7 @@ class Projector:
     def _project(self, run_id: str) -> None:
         try:
             with self._span("project slice", {"rlvitals.run_id": run_id}):
-                is_smallest = run_id in self._smallest_slices
+                is_smallest = run_id in self._retried
                 result = self._projection.project(self._store, run_id, is_smallest=is_smallest)
         except ProjectedElsewhere as error:
             log.info("%s", error)
@@ -226,7 +223,7 @@ class Projector:
             self._projection.forget(run_id)
             self._fail(run_id, error)
         else:
-            self._note_success(run_id, has_more=result is not None and result.has_more)
+            self._retried.note_success(run_id, has_more=result is not None and result.has_more)
             self._unavailable.note_success()
             self._verdicts.note_owner(run_id, is_elsewhere=result is None)
             if result is not None:
@@ -242,14 +239,8 @@ class Projector:
                 self._queue.add_behind(run_id)
         # Otherwise runs behind wait for a place in the queue. A later tick finds this run again, in its turn.
 
-    def _note_success(self, run_id: str, *, has_more: bool) -> None:
-        left = self._smallest_slices.pop(run_id, 0)
-        if left > 1 and has_more:
-            self._smallest_slices[run_id] = left - 1
-
     def _fail(self, run_id: str, error: Exception) -> None:
-        if self._smallest_slices.pop(run_id, None) is None:
-            self._smallest_slices[run_id] = SMALLEST_SLICES
+        if self._retried.note_failure(run_id):
             self.notify([run_id])
             return
         try:

@@ -104,6 +104,11 @@ class Store:
         return self._engine.dialect.name != "sqlite"
 
     @property
+    def waiting_writes(self) -> int:
+        """The number of threads that wait for their turn to write to a SQLite file; 0 on PostgreSQL."""
+        return 0 if self._turns is None else self._turns.waiting
+
+    @property
     def free_bytes(self) -> int | None:
         """The free bytes on the disk of the database; None if the database is on a server."""
         return None if self._file is None else self._file.free_bytes()

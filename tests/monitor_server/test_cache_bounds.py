@@ -1,6 +1,7 @@
 """Each cache of a collector has a bound, which `/metrics` and docs/operations.md name."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -45,7 +46,8 @@ FULL = {
 }  # fmt: skip
 OTHERS = {
     "log_shared_runs", "log_ranks", "valid_names", "owned_runs", "watched_runs", "late_runs", "full_steps",
-    "mended_runs", "crowded_runs", "detector_runs", "rule_runs", "runs_of_others", "retention_runs",
+    "mended_runs", "crowded_runs", "retried_runs", "waiting_writes", "detector_runs", "rule_runs", "runs_of_others",
+    "retention_runs",
     "recent_verdicts", "link_addresses", "view_callers", "callers", "streams", "stream_events",
     "published_events", "accepted_messages", "relay_messages", "relay_senders",
 }  # fmt: skip
@@ -117,3 +119,14 @@ def test_the_page_names_each_cache(live):
     }
     assert _entries(live).keys() == FULL | OTHERS
     assert rows >= FULL | OTHERS | SIGN_IN
+
+
+def test_threads_that_wait_to_write_are_counted(start_collector):
+    """Those of a SQLite file wait for each other; the wait is limited to 12 s."""
+    live = start_collector()
+    with ThreadPoolExecutor() as sender:
+        with live.app.state.collector.store.write():
+            answer = sender.submit(live.post, _batch("r", 0), media_type=wire.MSGPACK)
+            eventually(lambda: _entries(live)["waiting_writes"] >= 1)
+        assert answer.result().status == 200
+    eventually(lambda: _entries(live)["waiting_writes"] == 0)
