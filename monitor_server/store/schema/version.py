@@ -55,8 +55,9 @@ def require_own_schema(connection: Connection) -> None:
     found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
     if found != newest_schema():
         raise DatabaseMigrated(
-            f"the database must have the schema {newest_schema()} of this collector, and it has {found}: another "
-            "version of rlvitals has migrated it; stop this collector, or restart it with that version"
+            f"the database must have the schema {newest_schema()} of this collector, and it has {found}, since another "
+            "version of rlvitals has migrated or restored it; restart this collector with a version that knows this "
+            "schema, or stop it"
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy
 
 import monitor_server
+from monitor_server.errors import DatabaseMigrated
 from monitor_server.store.schema.version import newest_schema
 from tests.faults.collector import start
 from tests.live import eventually
@@ -70,8 +71,8 @@ def test_an_older_collector_stops_once_a_newer_one_has_migrated(start_collector,
             assert refused.headers["Retry-After"] == "1"
         readiness = older.pool.request("GET", f"{older.url}/readyz")
         assert readiness.status == 503
-        assert f"and it has {NEWER}: another version of rlvitals has migrated it" in readiness.json()["detail"]
-        assert "another version of rlvitals has migrated it" in caplog.text
+        assert f"and it has {NEWER}, since another version of rlvitals has migrated" in readiness.json()["detail"]
+        assert "another version of rlvitals has migrated" in caplog.text
         for run in ("training", "ended"):
             accepted = _post(older, 1, port=port, run=run)
             assert (accepted.status, accepted.json()["accepted"]) == (200, 1)
@@ -112,3 +113,29 @@ def test_whatever_an_older_collector_acknowledges_was_stored_before_the_migratio
     engine.dispose()
     assert len(found) == len(trainers)
     assert now == found
+
+
+def test_a_write_is_undone_while_the_database_has_an_older_schema(store, append, database_url):
+    """As where a backup of an older version is restored into it; once the schema is right again, writes succeed."""
+    run_id = append(records=[{"step": 0}])
+    engine = sqlalchemy.create_engine(database_url)
+
+    def set_version(version):
+        with engine.begin() as connection:
+            connection.execute(
+                sqlalchemy.text("UPDATE alembic_version SET version_num = :version"), {"version": version}
+            )
+
+    def attempts():
+        with store.read() as repositories:
+            return list(repositories.attempts.ordinals(run_id))
+
+    set_version("0031")
+    with pytest.raises(DatabaseMigrated, match="it has 0031"):
+        append(attempt=2, records=[{"step": 1}])
+    assert attempts() == [1]
+    assert store.faults.counts()["migrated"] == 1
+    set_version(newest_schema())
+    engine.dispose()
+    append(attempt=2, records=[{"step": 1}])
+    assert attempts() == [1, 2]
