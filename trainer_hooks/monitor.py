@@ -29,6 +29,7 @@ from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.recording.records import Measurement, RecordBuilder, check_step
+from trainer_hooks.recording.sequence_numbers import take_first_number
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
@@ -38,8 +39,6 @@ __all__ = ["Monitor", "NullMonitor"]
 CLOSE_TIMEOUT_SECONDS = 5.0
 # A number and its place in a dictionary, without its name.
 NUMBER_BYTES = 60
-# More steps than any process logs, and as µs no more than a restart takes.
-SEQS_APART = 100_000_000
 MADE_ELSEWHERE = (
     "NOTHING IS RECORDED: this monitor was made in another process, which reports for the rank; if this process "
     "trains, call trainer_hooks.connect in the function that it runs"
@@ -104,6 +103,7 @@ class Monitor:
             response_seconds=settings.response_seconds,
             seed=f"{settings.attempt} {settings.rank}",
         )
+        rank = (settings.project, settings.run, settings.attempt, settings.rank)
         spool = _make_spool(settings)
         if spool and transport is None:
             _require_folder(spool, settings)
@@ -128,7 +128,7 @@ class Monitor:
                 self._health,
                 redact=redact,
                 spool_bytes=lambda: sending_queue.spool_bytes,
-                first_seq=_take_first_seq(self, settings, clock()),
+                first_seq=take_first_number(self, rank, clock()),
             ),
             batches=self._batches,
             exporter=Exporter(
@@ -373,20 +373,6 @@ def _make_spool(settings: ConnectionSettings) -> Spool | None:
     )
 
 
-def _take_first_seq(monitor: Monitor, settings: ConnectionSettings, now: float) -> int:
-    """Return the start time in µs, or a later number if another monitor of the process reports as the same rank.
-
-    No process logs a step per µs, so the numbers of a later process are higher. Two monitors that connect one after the
-    other would soon have the same numbers, and the collector would take their records for repetitions.
-    """
-    rank = settings.project, settings.run, settings.attempt, settings.rank
-    others = [seq + SEQS_APART for other, seq in _first_seqs.values() if other == rank]
-    first = max([int(now * 1e6), *others])
-    _first_seqs[monitor] = rank, first
-    return first
-
-
-_first_seqs: weakref.WeakKeyDictionary[Monitor, tuple[tuple[str, str, int, int], int]] = weakref.WeakKeyDictionary()
 _live: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
 

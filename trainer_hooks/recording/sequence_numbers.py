@@ -1,0 +1,34 @@
+"""Where the sequence numbers of a monitor's records begin, so that no two monitors of a rank use the same ones.
+
+The collector takes a record with a known number for a repetition, and does not store it again.
+"""
+
+import threading
+import weakref
+from typing import Final
+
+__all__ = ["take_first_number"]
+
+# More steps than any process logs, and as µs no more than a restart takes.
+NUMBERS_APART: Final = 100_000_000
+
+_first_numbers: weakref.WeakKeyDictionary[object, tuple[object, int]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def take_first_number(monitor: object, rank: object, now: float) -> int:
+    """Return the start time in µs, or a later number if another monitor of the process reports as the same rank.
+
+    No process logs a step per µs, so the numbers of a later process are higher. Two monitors that connect one after the
+    other would soon have the same numbers.
+
+    Args:
+        monitor: The monitor; its numbers are free again once it no longer exists.
+        rank: What names the rank among all ranks of all runs.
+        now: Seconds since the epoch.
+    """
+    with _lock:
+        others = [first + NUMBERS_APART for other, first in _first_numbers.values() if other == rank]
+        first = max([int(now * 1e6), *others])
+        _first_numbers[monitor] = rank, first
+    return first
