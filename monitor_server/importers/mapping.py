@@ -12,6 +12,7 @@ from monitor_server.importers.signal_names import (
     number,
     read_signals,
     signal_of,
+    step_keys,
 )
 
 __all__ = ["NameMapping", "parse_overrides"]
@@ -60,6 +61,7 @@ class NameMapping:
         self._aliases = aliases
         self._keeps_unknown = keep_unknown
         self._is_recorded = False
+        self._signs: dict[str, float] = {}  # of the terms of the loss that are read as the entropy
         self._keys: dict[str, int] = {}
         self._row_keys: tuple[str, ...] | None = None  # of the newest row; most rows of a run have the same keys
         self._named: list[tuple[str, str, int]] = []
@@ -79,7 +81,9 @@ class NameMapping:
         if self._without_number and len(self._keys) < MAX_KEYS:
             self._add_keys(row)
         found = (
-            all_numbers(row, self._aliases) if self._keeps_unknown else read_signals(row, self._named, self._aliases)
+            all_numbers(row, self._aliases, self._signs)
+            if self._keeps_unknown
+            else read_signals(row, self._named, self._aliases, self._signs)
         )
         if isinstance(row, RecordedRow):
             self._is_recorded = True
@@ -124,9 +128,9 @@ class NameMapping:
         return {signal: ", ".join(keys) for signal, keys in found.items()} | self.sources
 
     def unknown(self) -> list[str]:
-        """Return the keys with numbers that are not signals, those with the most rows first."""
+        """Return the keys with numbers that are neither signals nor the step, those with the most rows first."""
         used = set(self.sources.values())
-        left = [key for key in self.keys if self._signal_of(key) is None and key not in used]
+        left = [key for key in self.keys if self._signal_of(key) is None and key not in used and not step_keys((key,))]
         return sorted(left, key=lambda key: -self.keys[key])
 
     def _signal_of(self, key: str) -> str | None:

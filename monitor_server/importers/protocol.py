@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "Row"]
+__all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "Row", "without_steps"]
 
 # One logged row: the trainer's own keys and values. The step has a name of `signal_names.STEP_KEYS`, and the time in
 # seconds since 1970 has the name ``_timestamp``; both may be absent.
@@ -165,6 +165,14 @@ class RecordedLog:
     format: str
     read: Callable[[ReadReport], Iterator[Row]]
     aliases: Mapping[str, str] | None = None
+
+
+def without_steps(log: RecordedLog) -> str:
+    """Return the message for a log in which no step was found, with what a step would look like."""
+    return (
+        f"{log.path} must hold at least one logged step; none was found in it as {log.format}. A step is a row with "
+        "named numbers, such as {'step': 1, 'reward': 0.4} or a row under a heading step,reward (docs/importers.md)"
+    )
 
 
 class Importer(Protocol):

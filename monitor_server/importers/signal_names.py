@@ -5,6 +5,7 @@ because CSV exports write ``actor_entropy`` for the trainer's ``actor/entropy``.
 files.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -192,17 +193,30 @@ def find_signal_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
 
 
 def read_signals(
-    row: Mapping[str, object], keys: Iterable[tuple[str, str, int]], fallback: Mapping[str, str] | None = None
+    row: Mapping[str, object],
+    keys: Iterable[tuple[str, str, int]],
+    fallback: Mapping[str, str] | None = None,
+    signs: dict[str, float] | None = None,
 ) -> dict[str, float]:
-    """Return the signals of a row from its `find_signal_keys`, which are the same in most rows of a run."""
+    """Return the signals of a row from its `find_signal_keys`, which are the same in most rows of a run.
+
+    Args:
+        row: The trainer's own keys and values.
+        keys: Its `find_signal_keys`.
+        fallback: As in `signals_of`.
+        signs: The sign with which each term of a loss is the entropy, so far; new terms are added. The first number of
+            a run decides: an entropy of continuous actions may cross zero later. Without it each row decides.
+    """
     found: dict[str, float] = {}
     ranks: dict[str, int] = {}
     for key, signal, rank in keys:
         if signal in ranks and rank >= ranks[signal]:
             continue
         parsed = number(row[key])
-        if parsed is not None and parsed < 0.0 and signal == "entropy/mean" and "loss" in key:
-            parsed = -parsed  # Stable-Baselines3 logs the term of the loss; verl and OpenRLHF log the entropy itself
+        if parsed and signal == "entropy/mean" and "loss" in key and not math.isnan(parsed):
+            # Stable-Baselines3 logs the term of the loss; verl and OpenRLHF log the entropy itself.
+            own = -1.0 if parsed < 0.0 else 1.0
+            parsed *= own if signs is None else signs.setdefault(key, own)
         if parsed is not None and (parsed != 0.0 or key not in _ZERO_IS_NOTHING):
             ranks[signal], found[signal] = rank, parsed
     for short, key in (fallback or {}).items():
@@ -212,10 +226,14 @@ def read_signals(
     return found
 
 
-def all_numbers(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
-    """Return a logged row's signals, and its other numbers under the trainer's own keys."""
+def all_numbers(
+    row: Mapping[str, object], fallback: Mapping[str, str] | None = None, signs: dict[str, float] | None = None
+) -> dict[str, float]:
+    """Return a logged row's signals, as `read_signals` does, and its other numbers under the trainer's own keys."""
     own = {key: number(value) for key, value in row.items() if _find_signal(key) is None and key not in PLACES}
-    return {key: value for key, value in own.items() if value is not None} | signals_of(row, fallback)
+    return {key: value for key, value in own.items() if value is not None} | read_signals(
+        row, find_signal_keys(row), fallback, signs
+    )
 
 
 def number(value: object) -> float | None:

@@ -35,6 +35,9 @@ BOMB_BYTES = 256 << 20
 BOMB_RATIO = 250
 
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# Without a byte order mark, UTF-16 is known by its ASCII characters: the other byte of each is zero.
+UTF16_PROBE_BYTES = 256
+_PRINTED = frozenset(b"\t\n\r" + bytes(range(0x20, 0x7F)))
 
 
 def head(path: Path, *, size: int = HEAD_BYTES) -> bytes:
@@ -67,14 +70,29 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
             for piece in _join(_decompressed(raw, stream, path, report, size), size):
                 if first:
                     first = False
-                    if piece.startswith(UTF16):
-                        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+                    encoding = _utf16(piece[:UTF16_PROBE_BYTES])
+                    decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding else None
                     piece = piece.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901 - the piece is the rest
                 yield decoder.decode(piece).encode("utf-8", "replace") if decoder else piece
     except LogError:
         raise
     except OSError as error:
         raise LogError(f"{path} must be a readable log: {error}; repair it or take it out of the folder") from error
+
+
+def _utf16(beginning: bytes) -> str | None:
+    """Return the form of UTF-16 in which a text begins, or None if it begins in another encoding or is no text.
+
+    PowerShell and some editors write it without a byte order mark.
+    """
+    if beginning.startswith(UTF16):
+        return "utf-16"
+    even, odd = beginning[::2], beginning[1::2]
+    if len(odd) < 2:  # noqa: PLR2004 - one character proves nothing
+        return None
+    if not any(odd) and _PRINTED.issuperset(even):
+        return "utf-16-le"
+    return "utf-16-be" if not any(even) and _PRINTED.issuperset(odd) else None
 
 
 def _decompressed(

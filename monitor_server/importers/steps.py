@@ -1,8 +1,9 @@
 """Turns the rows of a log into steps.
 
 Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
-attempt, and so does a higher number under the key ``attempt``. Rows without a whole step are numbered. The report of
-the log names the rows that this changes.
+attempt, and so does a higher number under the key ``attempt``. In a log with steps, a row without one belongs to the
+step before, unless it repeats one of its signals. Other rows without a whole step are numbered. The report of the log
+names the rows that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,7 +51,9 @@ def observe(
             if name in SHARES and not 0.0 <= value <= 1.0 and isfinite(value):
                 report.add_impossible_share(place + 1, name, value)
         given = step_keys(tuple(row))
-        if is_stepped and not given and not signals:  # a configuration or an evaluation between the steps
+        if is_stepped and not given and held is not None and signals.keys().isdisjoint(held.signals):
+            # A part of the step that was logged by itself, or a configuration or an evaluation between the steps.
+            held = replace(held, signals=signals | dict(held.signals))
             continue
         is_stepped = is_stepped or bool(given)
         step = _step(row, given, place, report)

@@ -95,8 +95,8 @@ class Examination:
 
     @property
     def observed(self) -> frozenset[str]:
-        """The logged signals that a detector reads."""
-        return READ_SIGNALS & self.traces.keys()
+        """The logged signals that a detector reads, without the learning rate, which is a configuration."""
+        return READ_SIGNALS & self.traces.keys() - {"lr"}
 
     def doubts(self, period: FindingPeriod) -> list[str]:
         """Return the kinds found at the same time because of which the instrument is to be checked first."""

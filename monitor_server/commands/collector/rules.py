@@ -53,7 +53,8 @@ def run(
         return 0
     file = _read(target)
     if action == "check":
-        say(f"{printable(target)} is valid: {len(file.rules)} rules of the set {file.set}")
+        rules = "1 rule" if len(file.rules) == 1 else f"{len(file.rules)} rules"
+        say(f"{printable(target)} is valid: {rules} of the set {file.set}")
     elif action == "apply":
         _apply(file, url, by or user_name())
     elif run_id is None:
@@ -91,7 +92,9 @@ def _try(rule: dict[str, Any], run_id: str, url: str) -> None:
     outcome = {
         "no_data": "no data: no step that was read has what it needs",
         "quiet": "it would not have fired",
-        "fired": f"it would have fired {tried['episode_count']} times",
+        "fired": "it would have fired once"
+        if tried["episode_count"] == 1
+        else f"it would have fired {tried['episode_count']} times",
     }[tried["state"]]
     say(f"{printable(rule['name'])} ({printable(tried['stated'])}): {outcome}; {tried['steps']} steps were read")
     for episode in tried["episodes"][:MAX_SHOWN]:

@@ -10,17 +10,19 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping, parse_overrides
-from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.backtest import backtest, summarise
 from monitor_server.log_check.reports.document import spell_non_finite
+from monitor_server.log_check.reports.wording import size
 
 __all__ = ["run"]
 
@@ -36,8 +38,9 @@ def run(
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
 ) -> int:
-    """Print what the detectors would have found; the exit status is 2 if a log cannot be read."""
+    """Print what the detectors would have found; the exit status is 1 if a log cannot be read."""
     runs: list[dict[str, Any]] = []
+    read: list[RecordedLog] = []
     status = 0
     try:
         loaded = load_calibration(calibration)
@@ -45,12 +48,14 @@ def run(
         for log in find_logs([folder], list(overrides.values()), error):
             try:
                 runs.append(backtest(log.name, _steps(log, overrides), engine=Engine(loaded)))
+                read.append(log)
             except LogError as failure:  # the other logs are still read
                 error(failure)
-                status = 2
+                status = 1
+        if runs and not any(entry["rows"] for entry in runs):
+            raise LogError(without_steps(read[0]))
     except OSError as failure:
-        error(failure)
-        return 2
+        raise CommandError(str(failure)) from failure
     if not runs:
         return status
     report = {"runs": runs, "summary": summarise(runs)}
@@ -74,7 +79,8 @@ def _table(report: dict[str, Any]) -> str:
         )
     summary = report["summary"]
     lines.append(
-        f"{summary['runs']} runs, {summary['rows']} rows: {summary['warned']} warned, {summary['paged']} paged; "
+        f"{size(summary['runs'], 'run')}, {size(summary['rows'], 'row')}: "
+        f"{summary['warned']} warned, {summary['paged']} paged; "
         f"{summary['warn_episodes']} warning and {summary['page_episodes']} paging episodes",
     )
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.paths import log_path, require_no_log
 from monitor_server.commands.logs.same_runs import Fingerprint, KnownRuns
 from monitor_server.commands.terminal import error, printable, say
@@ -33,10 +34,11 @@ from monitor_server.detection.expected_ranges import LEAST_RUNS, ExpectedRange, 
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Observation
 from monitor_server.durations import HOUR_SECONDS
-from monitor_server.importers.mapping import NameMapping
-from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
+from monitor_server.log_check.reports.wording import size
 
 __all__ = ["calibrate", "run", "score_run"]
 
@@ -73,9 +75,12 @@ def run(
     step_seconds: Annotated[
         float | None, typer.Option(help="Seconds of a recorded step, to compute GPU-hours.")
     ] = None,
+    names: Annotated[
+        list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
+    ] = None,
     write: Annotated[Path, typer.Option(help="File to write.")] = Path("calibration.json"),
 ) -> int:
-    """Calibrate, explain the result and write the file; the exit status is 2 if no calibration was possible."""
+    """Calibrate, explain the result and write the file; the exit status is 1 if no calibration was possible."""
     for name, share in (("warn", warn), ("page", page)):
         if not 0.0 < share < 1.0:
             error(f"--{name} must lie between 0 and 1, got {share}")
@@ -85,40 +90,48 @@ def run(
     except ValueError as failure:
         error(failure)
         return 2
-    scores: dict[str, RunScore] = {}
-    known = KnownRuns()
     try:
-        logs = find_logs(runs, passed_over=error)
+        overrides = parse_overrides(names or [])
+        logs = find_logs(runs, list(overrides.values()), error)
         require_no_log(write, logs, option="--write")
-        for log in logs:
-            report, name, fingerprint = ReadReport(), f"{log.path} {log.name}", Fingerprint()
-            score = score_run(
-                _noted(observe(log.read(report), NameMapping(aliases=log.aliases).signals), fingerprint.update)
-            )
-            if (unusable := _unusable(report, score)) is not None:
-                error(f"{name} {unusable}")
-                continue
-            scores[name] = score
-            if (same := known.add(name, fingerprint)) is not None:
-                error(f"{same.reason}: a warranty needs other runs")
-                del scores[same.left_out]
+        scores = _score_logs(logs, overrides)
     except OSError as failure:
-        error(failure)
-        return 2
+        raise CommandError(str(failure)) from failure
     result = calibrate(
         scores, warn=warn, page=page, steps_per_page=steps_per_page, gpu_hours_per_page=one_page_in_gpu_hours
     )
     say("\n".join(printable(line) for line in result.lines))
     if result.calibration is None:
-        return 2
+        return 1
     content = _content(result.calibration) | {"share_warned": warn, "share_paged": page}
     try:
         write.write_text(json.dumps(content, indent=1) + "\n")
     except OSError as failure:
-        error(f"--write must name a file that can be written: {failure}")
-        return 2
+        raise CommandError(f"--write must name a file that can be written: {failure}") from failure
     say(f"{result.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")
     return 0
+
+
+def _score_logs(logs: Iterable[RecordedLog], overrides: Mapping[str, str]) -> dict[str, RunScore]:
+    """Return the score of each run by its name; a log that is of no use is named and left out."""
+    scores: dict[str, RunScore] = {}
+    known = KnownRuns()
+    for log in logs:
+        report, name, fingerprint = ReadReport(), f"{log.path} {log.name}", Fingerprint()
+        steps = observe(log.read(report), NameMapping(overrides, log.aliases).signals)
+        try:
+            score = score_run(_noted(steps, fingerprint.update))
+        except LogError as failure:  # the other logs are still read
+            error(f"{failure}; it was left out")
+            continue
+        if (unusable := _unusable(report, score)) is not None:
+            error(f"{name} {unusable}")
+            continue
+        scores[name] = score
+        if (same := known.add(name, fingerprint)) is not None:
+            error(f"{same.reason}: a warranty needs other runs")
+            del scores[same.left_out]
+    return scores
 
 
 def _noted(steps: Iterable[Observation], note: Callable[[Observation], None]) -> Iterable[Observation]:
@@ -174,7 +187,7 @@ def calibrate(
     lines: list[str] = []
     for name in CLASSES:
         kept = {run: score for run, score in scores.items() if score.batch_class == name}
-        lines.append(f"{name}: {len(kept)} healthy runs")
+        lines.append(f"{name}: {size(len(kept), 'healthy run')}")
         if not kept:
             continue
         lines += _name_loudest_runs(kept)
@@ -204,7 +217,7 @@ def _name_refused_runs(scores: Mapping[str, RunScore]) -> list[str]:
     found = [(run, score.fact) for run, score in scores.items() if score.fact is not None]
     if not found:
         return []
-    counted = f"{len(found)} of {len(scores)} runs"
+    counted = f"{len(found)} of {size(len(scores), 'run')}"
     lines = [f"not calibrated: {counted} cannot be healthy, because no threshold moves an alarm that has no degree"]
     lines += [f"  {run}: {fact.kind} at step {fact.step}: {fact.summary}" for run, fact in found[:NAMED_RUNS]]
     if len(found) > NAMED_RUNS:

@@ -21,7 +21,7 @@ from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import parse_overrides
-from monitor_server.importers.protocol import LogError, RecordedLog
+from monitor_server.importers.protocol import LogError, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import Examination, Outcome, examine
 from monitor_server.log_check.growing_log import follow
@@ -169,9 +169,7 @@ def _examine(
                 error(passed_over[-1])
     if not any(each.rows for each in found):
         problems = "".join(f"; {line}" for each in found for line in [*each.report.problems, *each.report.notes][:1])
-        raise LogError(
-            f"{logs[0].path} must hold at least one logged step; none was found in it as {logs[0].format}{problems}"
-        )
+        raise LogError(f"{without_steps(logs[0])}{problems}")
     return [each for each in found if each.rows]
 
 

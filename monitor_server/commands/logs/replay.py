@@ -17,7 +17,7 @@ from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.importers.mapping import NameMapping, parse_overrides
-from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
+from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
@@ -88,7 +88,7 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     unusable: set[str] = set()
     steps = list(observe(log.read(report), lambda row: _sendable(mapping.signals(row), unusable), report))
     if not steps:
-        raise LogError(f"{log.path} must hold at least one logged step; none was found in it as {log.format}")
+        raise LogError(without_steps(log))
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)

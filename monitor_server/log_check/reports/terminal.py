@@ -11,7 +11,7 @@ from rich.text import Text
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
-from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, suspicion, verdict
+from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, size, suspicion, verdict
 from monitor_server.log_check.traces import Trace
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 from monitor_server.text_safety.printable import printable
@@ -193,7 +193,8 @@ def _print_names(console: Console, found: Examination) -> None:
     mapped = found.mapping.keys_of_signals()
     renamed = ", ".join(f"{signal} = {keys}" for signal, keys in sorted(mapped.items()) if signal != keys)
     own = sum(signal == keys for signal, keys in mapped.items())
-    lines = [renamed, f"{own} signals under their own names" if own else ""]
+    whose = "its own name" if own == 1 else "their own names"
+    lines = [renamed, f"{size(own, 'signal')} under {whose}" if own else ""]
     shown = "; ".join(line for line in lines if line) or "no key of this log names a signal"
     console.print(Padding(Text(printable(shown)), (0, 0, 0, 2)))
     unknown = found.mapping.unknown()

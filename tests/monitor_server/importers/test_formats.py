@@ -115,6 +115,128 @@ def test_a_table_with_decimal_commas_is_read(tmp_path):
     assert [row["note"] for row in rows] == ["a,b", "1,2,3"]
 
 
+TABLES = {
+    "tabs with decimal commas": [
+        "step\treward\tgrad_norm",
+        "1\t0,1\t1,0",
+        "2\t0,25\t1234,5",
+        "3\t0,5\tNaN",
+    ],
+    "announced": [
+        "sep=;",
+        "step;reward;grad_norm",
+        "1;0,1;1,0",
+        "2;0,25;1.234,5",
+        "3;0,5;NaN",
+    ],
+    "aligned": [
+        "  step  reward grad_norm",
+        "     1     0.1       1.0",
+        "     2    0.25    1234.5",
+        "     3     0.5       nan",
+    ],
+    "aligned with commas": [
+        "step reward grad_norm",
+        "1 0,1 1,0",
+        "2 0,25 1234,5",
+        "3 0,5 nan",
+    ],
+    "aligned names with blanks": [
+        "Step  Reward  Grad Norm",
+        "1     0.1     1.0",
+        "2     0.25    1234.5",
+        "3     0.5     nan",
+    ],
+    "numpy": [
+        "# step reward grad_norm",
+        "1 0.1 1.0",
+        "2 0.25 1234.5",
+        "3 0.5 nan",
+    ],
+    "pandas": [
+        "   step  reward  grad_norm",
+        "0     1    0.10        1.0",
+        "1     2    0.25     1234.5",
+        "2     3    0.50        NaN",
+    ],
+    "markdown": [
+        "| step | reward | grad_norm |",
+        "|---:|:---|---|",
+        "| 1 | 0.1 | 1 |",
+        "| 2 | 0.25 | 1,234.5 |",
+        "| 3 | 0.5 | nan |",
+    ],
+    "a grid": [
+        "+----+------+---------+",
+        "|step|reward|grad_norm|",
+        "+====+======+=========+",
+        "|1|0.1|1|",
+        "|2|0.25|1234.5|",
+        "|3|0.5|nan|",
+    ],
+    "thousands between tabs": [
+        "step\treward\tgrad_norm",
+        "1\t0.1\t1.0",
+        "2\t0.25\t1,234.5",
+        "3\t0.5\tnan",
+    ],
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_tables_as_people_and_spreadsheets_write_them_are_read(tmp_path, table, encoding):
+    """With decimal commas, aligned by blanks, drawn by pipes, and in the encodings of Excel and PowerShell."""
+    (tmp_path / "run.txt").write_bytes("".join(line + "\r\n" for line in TABLES[table]).encode(encoding))
+    steps, found = only(tmp_path / "run.txt")
+    assert found == "CSV"
+    assert [step.step for step in steps] == [1, 2, 3]
+    assert [step.signals["reward/mean"] for step in steps] == [0.1, 0.25, 0.5]
+    assert [step.signals["grad/norm"] for step in steps[:2]] == [1.0, 1234.5]
+    assert math.isnan(steps[2].signals["grad/norm"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a reward of\n1 2 3\nwas found\n",
+        "step reward\n1 done\n",
+        "----\n| rollout/    |     |\n| ep_rew_mean | 0.5 |\n----\n",
+        "reward was low\n1 2\n",
+    ],
+)
+def test_text_with_blanks_and_pipes_is_no_table(tmp_path, text):
+    """Such text is the output of a trainer, in which tables of two columns are blocks of a step."""
+    (tmp_path / "run.txt").write_text(text)
+    (log,) = find_logs([tmp_path / "run.txt"])
+    assert log.format == "console log"
+
+
+def test_a_row_without_a_step_belongs_to_the_step_before(tmp_path):
+    """A loop logs a step in two rows; a row that repeats a signal is another step, numbered by its place."""
+    rows = [{"step": 3, "reward": 0.1}, {"entropy": 0.5}, {"step": 4, "reward": 0.2}, {"entropy": 0.6, "grad_norm": 1}]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    steps, _ = only(tmp_path / "run.jsonl")
+    assert [(step.step, step.attempt, step.signals) for step in steps] == [
+        (3, 1, {"reward/mean": 0.1, "entropy/mean": 0.5}),
+        (4, 1, {"reward/mean": 0.2, "entropy/mean": 0.6, "grad/norm": 1.0}),
+    ]
+    (tmp_path / "run.jsonl").write_text('{"step": 0, "lr": 0.1}\n{"reward": 0.5}\n{"reward": 0.6}\n{"reward": 0.7}\n')
+    steps, _ = only(tmp_path / "run.jsonl")
+    assert [step.step for step in steps] == [0, 2, 3]
+
+
+@pytest.mark.parametrize(("logged", "entropy"), [([-0.4, -0.1, 0.2], [0.4, 0.1, -0.2]), ([0.4, 0.1, -0.2],) * 2])
+def test_the_first_number_decides_the_sign_of_an_entropy_loss(tmp_path, logged, entropy):
+    """The entropy of continuous actions may be negative: it crosses zero, and is not folded there."""
+    (tmp_path / "run.csv").write_text(
+        "step,reward,entropy_loss\n0,0.5,nan\n"
+        + "".join(f"{step},0.5,{value}\n" for step, value in enumerate(logged, 1))
+    )
+    steps, _ = only(tmp_path / "run.csv")
+    assert [step.signals["entropy/mean"] for step in steps[1:]] == entropy
+
+
 def test_a_parquet_file_is_read(tmp_path):
     """The reader is pyarrow, which is an extra."""
     parquet.write_table(pa.table(columns(ROWS)), tmp_path / "run.parquet")

@@ -78,7 +78,7 @@ def test_the_command_checks_applies_tries_lists_and_deletes(start_collector, fil
     assert printed("apply", str(file), *url) == ["created away", "changed kl: value", "deleted gone", "0 as before"]
     no_data = "no data: no step that was read has what it needs"
     assert printed("dry-run", str(file), "--run", run_id, *url) == [
-        "kl (kl/ref > 0.6): it would have fired 1 times; 9 steps were read",
+        "kl (kl/ref > 0.6): it would have fired once; 9 steps were read",
         "  step 7, not resolved: kl/ref > 0.6 (0.7 since step 7)",
         f"away (<b>eval</b> is not recorded for 60 s): {no_data}; 9 steps were read",
     ]

@@ -72,18 +72,18 @@ def test_the_table_names_the_first_finding(tmp_path, capsys):
     code, printed = run(capsys, tmp_path, as_json=False)
     assert code == 0
     assert "non_finite: grad/norm is not finite, first at step 20." in printed.out
-    assert "1 runs, 30 rows: 1 warned, 1 paged" in printed.out
+    assert "1 run, 30 rows: 1 warned, 1 paged" in printed.out
 
 
-def test_a_folder_without_runs_is_one_line_and_code_2(tmp_path, capsys):
+def test_a_folder_without_runs_is_one_line_and_code_1(tmp_path, capsys):
     """There is no traceback, and nothing on standard output."""
     code, printed = run(capsys, tmp_path)
-    assert code == 2
+    assert code == 1
     assert printed.out == ""
     assert printed.err.startswith("rlvitals: ")
 
 
-def test_a_log_that_is_no_gzip_is_one_line_and_code_2(tmp_path, capsys):
+def test_a_log_that_is_no_gzip_is_one_line_and_code_1(tmp_path, capsys):
     """The line names the file; a log that was only cut short is read as far as it goes."""
     write(tmp_path, "cut", rows())
     log = tmp_path / "cut" / "data.jsonl.gz"
@@ -91,9 +91,17 @@ def test_a_log_that_is_no_gzip_is_one_line_and_code_2(tmp_path, capsys):
     assert run(capsys, tmp_path)[0] == 0
     log.write_text("not gzip")
     code, printed = run(capsys, tmp_path)
-    assert (code, printed.out) == (2, "")
+    assert (code, printed.out) == (1, "")
     (line,) = printed.err.splitlines()
     assert line.startswith(f"rlvitals: {log} must be a readable log: ")
+
+
+def test_a_log_without_a_step_is_one_line_and_code_1(tmp_path, capsys):
+    """As for `check`: a table of zero rows would look like a run without an alarm."""
+    (tmp_path / "x.log").write_text("nothing to see\n")
+    code, printed = run(capsys, tmp_path / "x.log")
+    assert (code, printed.out) == (1, "")
+    assert "x.log must hold at least one logged step" in printed.err
 
 
 def test_it_says_what_the_engine_says():
@@ -128,6 +136,6 @@ def test_a_log_that_cannot_be_read_costs_no_other_log_of_its_folder(tmp_path, ca
         write(tmp_path, name, rows())
     (tmp_path / "trainer_state.json").write_text('{"global_step": 7, "log_history": 3}')
     code, printed = run(capsys, tmp_path)
-    assert code == 2
+    assert code == 1
     assert [entry["run"] for entry in json.loads(printed.out)["runs"]] == ["a", "c"]
     assert f"{tmp_path}/trainer_state.json must hold log_history" in printed.err

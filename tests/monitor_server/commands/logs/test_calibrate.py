@@ -56,7 +56,7 @@ def test_healthy_runs_set_thresholds_that_backtest_reads(tmp_path, capsys):
 def test_too_few_runs_are_refused_in_numbers(tmp_path, capsys):
     """Three runs bound nothing below a quarter; no file is written."""
     file = tmp_path / "own.json"
-    assert main(["calibrate", str(write_runs(tmp_path / "runs", 3)), "--write", str(file)]) == 2
+    assert main(["calibrate", str(write_runs(tmp_path / "runs", 3)), "--write", str(file)]) == 1
     output = capsys.readouterr().out
     assert "needs n >= 1/0.05 - 1 = 19 runs, got 3: add 16, or ask for 0.25 at least" in output
     assert not file.exists()
@@ -67,7 +67,7 @@ def test_a_run_with_a_nan_is_refused_and_named_among_any_number(tmp_path, capsys
     """Its steps would count as healthy ones, so neither thresholds nor ranges nor a warranty are written."""
     runs = write_runs(tmp_path / "runs", count, nan=(1,))
     file = tmp_path / "own.json"
-    assert main(["calibrate", str(runs), "--write", str(file), "--one-page-in", "40"]) == 2
+    assert main(["calibrate", str(runs), "--write", str(file), "--one-page-in", "40"]) == 1
     output = capsys.readouterr().out
     assert f"not calibrated: 1 of {count} runs cannot be healthy" in output
     assert "run01: non_finite at step 30: loss/policy is not finite" in output
@@ -79,7 +79,7 @@ def test_many_runs_with_a_nan_are_counted_and_the_first_are_named(tmp_path, caps
     """Of 100 runs seven are refused: five lines and a number, however many there are; without them 93 suffice."""
     runs = write_runs(tmp_path / "runs", 100, nan=range(7))
     file = tmp_path / "own.json"
-    assert main(["calibrate", str(runs), "--write", str(file)]) == 2
+    assert main(["calibrate", str(runs), "--write", str(file)]) == 1
     output = capsys.readouterr().out
     assert "7 of 100 runs cannot be healthy" in output
     assert output.count("non_finite at step 30") == 5
@@ -141,7 +141,7 @@ def test_a_mask_that_a_second_computation_contradicts_is_not_called_infinite(tmp
     """A mask is right or wrong: the alarm has no degree, although every value is finite."""
     rows = [{"step": step, "reward/mean": 0.5, "instrument/mask_frac": 0.01} for step in range(9)]
     (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["calibrate", str(tmp_path), "--write", str(tmp_path / "own.json")]) == 2
+    assert main(["calibrate", str(tmp_path), "--write", str(tmp_path / "own.json")]) == 1
     output = capsys.readouterr().out
     assert "instrument_gap at step 2" in output
     assert "because no threshold moves an alarm that has no degree" in output
@@ -279,6 +279,29 @@ def test_an_impossible_budget_is_refused(tmp_path, capsys, options, message):
     assert message in capsys.readouterr().err
 
 
+def test_signals_are_read_from_keys_of_your_own(tmp_path, capsys):
+    """Logs that `check --map` reads can be calibrated as well."""
+    rows = "".join(f"{step},{0.5 + step / 1e4}\n" for step in range(40))
+    for number in range(5):
+        (tmp_path / f"{number}.csv").write_text(f"step,mine\n{rows}{40 + number},0.5\n")
+    file = tmp_path / "own.json"
+    assert main(["calibrate", str(tmp_path), "--write", str(file), "--map", "reward/mean=mine"]) == 0
+    assert list(load_calibration(file).expected) == ["reward/mean"]
+    assert main(["calibrate", str(tmp_path), "--write", str(file), "--map", "nothing=mine"]) == 1
+    assert "--map must name a signal" in capsys.readouterr().err
+
+
+def test_a_log_that_cannot_be_read_costs_no_other_log(tmp_path, capsys):
+    """It is named and left out, as a log without a step is."""
+    runs = write_runs(tmp_path / "runs", 5)
+    (runs / "cut").mkdir()
+    (runs / "cut" / "data.jsonl.gz").write_text("not gzip")
+    assert main(["calibrate", str(runs), "--write", str(tmp_path / "own.json")]) == 0
+    printed = capsys.readouterr()
+    assert "5 healthy runs" in printed.out
+    assert f"{runs}/cut/data.jsonl.gz must be a readable log" in printed.err
+
+
 def test_a_log_without_a_step_is_no_healthy_run(tmp_path, capsys):
     """18 healthy runs and an empty one are too few for 5 %; the one that was left out is named."""
     runs = write_runs(tmp_path / "runs", 18)
@@ -295,7 +318,7 @@ def test_a_log_without_a_step_is_no_healthy_run(tmp_path, capsys):
 def test_a_file_that_cannot_be_written_is_named(tmp_path, capsys):
     """In one line, after the thresholds, which are printed."""
     runs = write_runs(tmp_path / "runs", 19)
-    assert main(["calibrate", str(runs), "--write", str(tmp_path / "none" / "own.json")]) == 2
+    assert main(["calibrate", str(runs), "--write", str(tmp_path / "none" / "own.json")]) == 1
     assert "--write must name a file that can be written" in capsys.readouterr().err
 
 

@@ -126,6 +126,15 @@ def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
     assert check(capsys, tmp_path / "own.csv", "--fail-on", "critical", "--map", "reward/mean=mine")[0] == 0
 
 
+def test_a_learning_rate_alone_does_not_pass(tmp_path, capsys):
+    """It is a configuration: of the run itself nothing was observed. The step is not listed as a key that is unused."""
+    (tmp_path / "rate.csv").write_text("Step,lr\n" + "".join(f"{step},1e-6\n" for step in range(30)))
+    status, printed = check(capsys, tmp_path / "rate.csv", "--fail-on", "critical")
+    assert status == 4
+    assert "1 signal under its own name" in printed.out
+    assert "not signals" not in printed.out
+
+
 def test_a_key_that_no_log_has_does_not_pass(tmp_path, capsys):
     """Status 4 where a mapped signal was read from no log, and 0 where one log of several has it."""
     for name, key in (("a", "mine"), ("b", "other")):
@@ -166,7 +175,10 @@ def test_hours_are_not_computed_from_impossible_times(tmp_path, capsys, time):
         (b"\x00\x01\x02\xff" * 100, "its content is in no known format"),
         (b"PK\x03\x04\x14\x00 a.jsonl {}\n" + b'{"step": 1, "reward": 0.5}\n' * 9, "it is an archive; unpack it"),
         (b"\x1f\x8b" + b"\xff" * 99, "it is compressed, and damaged at its beginning"),
-        (b"nothing to see\nhere\n", "must hold at least one logged step"),
+        (
+            b"nothing to see\nhere\n",
+            "must hold at least one logged step; none was found in it as console log. A step is",
+        ),
         (b'{"log_history": 3}', "must hold log_history of JSON objects; found none"),
     ],
 )
