@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from trainer_hooks.delivery.http import HttpTransport  # noqa: PLC0415 - as in `connect`
 
     parser = argparse.ArgumentParser(
-        prog="trainer_hooks.sync", description="Send the records that ended trainers have left on disk"
+        prog="rlvitals sync", description="Send the records that ended trainers have left on disk"
     )
     parser.add_argument(
         "folder",

@@ -81,6 +81,9 @@ class CommandGroup(TyperGroup):
             status = 1
         except KeyboardInterrupt:
             status = 0
+        except ModuleNotFoundError as missing:  # of an extra, imported when it was needed
+            error(missing_library(str(ctx.invoked_subcommand), missing))
+            status = 1
         except (CommandError, _startup_error()) as failure:
             error(failure)
             status = 1

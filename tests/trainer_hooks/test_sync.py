@@ -185,7 +185,8 @@ def test_ctrl_c_ends_a_sync_and_leaves_the_rest_on_disk(left, command):
     ],
 )
 def test_a_missing_folder_or_address_is_reported(arguments, message, capsys):
-    """The error's message is one line."""
+    """The error's message is one line, after the usage of the command that people type."""
     with pytest.raises(SystemExit):
         main(arguments)
-    assert message in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert f"rlvitals sync: error: {message}" in printed

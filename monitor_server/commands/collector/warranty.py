@@ -54,8 +54,8 @@ def _print_all(url: str) -> int:
     budget = sum(ledger["steps"] / ledger["steps_per_page"] for ledger in covered)
     steps = sum(ledger["steps"] for ledger in covered)
     say(
-        f"{len(covered)} of {len(kept)} runs have a warranty: {pages} pages, right and false ones, in {steps:,} "
-        f"recorded steps, for which the budget allows {budget:.2f} false ones"
+        f"runs with a warranty: {len(covered)} of {len(kept)}; their pages, right and false ones: {pages}; their "
+        f"recorded steps: {steps:,}, for which the budget allows {budget:.2f} false pages"
     )
     return 0
 

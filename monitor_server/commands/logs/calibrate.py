@@ -244,6 +244,8 @@ def _steps_per_page(
             raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
     if steps is not None and steps < LEAST_STEPS:
         raise ValueError(f"--one-page-in must be at least {LEAST_STEPS:g} steps, got {steps:g}")
+    if gpu_hours is None and (gpus is not None or step_seconds is not None):
+        raise ValueError("--gpus and --step-seconds convert --one-page-in-gpu-hours, and have no effect without it")
     if gpu_hours is None:
         return steps
     if steps is not None or gpus is None or step_seconds is None:

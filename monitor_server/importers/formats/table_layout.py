@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,8 +39,7 @@ def _between_wide_gaps(line: str) -> str:
 
 
 def _between_blanks(line: str) -> str:
-    """Return an aligned row; a heading of numpy begins with ``#``."""
-    return "" if _RULE.fullmatch(line) else _UNIT_SEPARATOR.join(line.removeprefix("#").split())
+    return "" if _RULE.fullmatch(line) else _UNIT_SEPARATOR.join(line.split())
 
 
 def _unchanged(line: str) -> str:
@@ -56,6 +55,7 @@ class Layout:
         prepare: Returns a line with this delimiter, or nothing for a line that is no row.
         is_proven: Whether the delimiter alone shows a table; blanks and pipes also occur in other text.
         has_decimal_commas: Whether a comma is the decimal point, as in spreadsheets of many countries.
+        comments: The number of lines before the heading, each of which begins with ``#``.
         has_index: Whether each row begins with its number, without a name in the heading, as pandas prints it.
     """
 
@@ -64,11 +64,19 @@ class Layout:
     is_proven: bool = True
     has_decimal_commas: bool = False
     has_index: bool = False
+    comments: int = 0
 
     def reader(self, lines: Iterable[str]) -> Any:  # noqa: ANN401 - the reader of csv has no public type
         """Return a reader of the rows; the heading is the first, and a line that is no row is empty."""
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.is_proven else csv.QUOTE_NONE
-        return csv.reader(map(self.prepare, lines), delimiter=self.delimiter, quoting=quoting)
+        return csv.reader(self._prepared(lines), delimiter=self.delimiter, quoting=quoting)
+
+    def _prepared(self, lines: Iterable[str]) -> Iterator[str]:
+        for place, line in enumerate(lines):
+            if place < self.comments:
+                yield ""
+            else:  # numpy writes the heading itself as a comment
+                yield self.prepare(line.removeprefix("#").lstrip() if place == self.comments else line)
 
     def value(self, name: str, cell: str) -> object:
         """Return the content of a cell; numbers as spreadsheets write them become numbers, other text is unchanged."""
@@ -111,17 +119,24 @@ def find_layout(text: str, *, is_cut: bool) -> Layout | None:
     known = [line for line in text.replace("\r", "\n").split("\n")[: DECIMAL_LINES + 1] if line.strip()]
     if is_cut or len(known) > DECIMAL_LINES:
         known = known[:-1] or known
-    first = known[:PROBE_LINES]
+    comments = _count_comments(known)
+    first = known[: comments + PROBE_LINES]
     if not first or first[0].lstrip().startswith(("{", "[", "<")):
         return None
     announced = _ANNOUNCED.fullmatch(first[0])
     for layout in LAYOUTS:
         if announced is not None and layout.delimiter != announced[1]:
             continue
-        fitting = _fit(layout, first)
+        fitting = _fit(replace(layout, comments=comments), first)
         if fitting is not None:
             return replace(fitting, has_decimal_commas=layout.has_decimal_commas or _has_commas(fitting, known))
     return None
+
+
+def _count_comments(lines: Sequence[str]) -> int:
+    """Return the number of comments before the heading, which is the last of them if numbers follow."""
+    comments = next((place for place, line in enumerate(lines) if not line.startswith("#")), 0)
+    return comments - 1 if comments and _NUMBER.match(lines[comments]) else comments
 
 
 def _cells(layout: Layout, lines: Sequence[str]) -> list[list[str]]:

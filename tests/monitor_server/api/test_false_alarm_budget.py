@@ -46,10 +46,8 @@ def test_a_page_that_healthy_runs_pay_for_is_in_the_ledger(budgeted, capsys):
         assert main(["warranty", run_id, "--url", live.url]) == 0
         assert "pages opened: 1\npages allowed so far: 2" in capsys.readouterr().out
         assert main(["warranty", "--url", live.url]) == 0
-    sums = (
-        "1 of 1 runs have a warranty: 1 pages, right and false ones, in 40 recorded steps, for which the budget allows"
-    )
-    assert f"{sums} 0.04 false ones" in capsys.readouterr().out
+    sums = "runs with a warranty: 1 of 1; their pages, right and false ones: 1; their recorded steps: 40, for which the"
+    assert f"{sums} budget allows 0.04 false pages" in capsys.readouterr().out
 
 
 def test_a_page_that_cannot_be_paid_is_an_alert_of_severity_warning_with_its_reason(budgeted):

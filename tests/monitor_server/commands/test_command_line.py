@@ -385,6 +385,26 @@ def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command, monkeypa
     assert "got 'abc'" in line
 
 
+@pytest.mark.parametrize(
+    ("command", "library"),
+    [
+        (["rules", "check", "rules.toml"], "sqlalchemy"),
+        (["keys", "list", "--database", "sqlite:///a.db"], "sqlalchemy"),
+    ],
+)
+def test_a_command_names_the_library_that_it_needs_for_one_of_its_tasks(command, library):
+    """The base install has the command, whose other tasks need a collector alone; there was a traceback."""
+    code = f"import sys; sys.modules['{library}'] = None\nfrom monitor_server.commands.main import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}sys.exit(main({command!r}))"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"rlvitals: `rlvitals {command[0]}` needs {library}, which is not installed: "
+        "pip install 'rlvitals[server,dashboard]'\n"
+    )
+
+
 @pytest.mark.parametrize("library", ["sqlalchemy", "dash", "torch"])
 def test_the_demo_says_what_to_install_before_it_starts_anything(library, monkeypatch, capsys, tmp_path):
     """Its processes import libraries that the command itself does not."""

@@ -295,3 +295,19 @@ def test_infinity_and_nan_may_be_spelled_in_capitals(tmp_path, spelling):
     (step,) = read(tmp_path / "out.log")
     assert step.signals["loss/policy"] == math.inf
     assert math.isnan(step.signals["grad/norm"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch 1, Step 5: reward=0.5 entropy=0.4 loss=25% best reward=0.9",
+        "Step 5/100: reward: 0.5 entropy: 0.4 loss: 0.25",
+        "step 5 | reward 0.5 entropy=0.4 loss: 0.25 (target entropy: 0.9)",
+    ],
+)
+def test_numbers_with_blanks_alone_between_them_are_all_read(tmp_path, line):
+    """Only the first of them was a number of the step."""
+    (tmp_path / "run.log").write_text(line + "\n")
+    (log,) = find_logs([tmp_path / "run.log"])
+    (step,) = observe(log.read(ReadReport()), NameMapping().signals)
+    assert (step.step, step.signals) == (5, {"reward/mean": 0.5, "entropy/mean": 0.4, "loss/policy": 0.25})

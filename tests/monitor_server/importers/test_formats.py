@@ -147,6 +147,20 @@ TABLES = {
         "2     0.25    1234.5",
         "3     0.5     nan",
     ],
+    "a comment": [
+        "# my run, 2026",
+        "step,reward,grad_norm",
+        "1,0.1,1",
+        "2,0.25,1234.5",
+        "3,0.5,nan",
+    ],
+    "comments and numpy": [
+        "# my run",
+        "# step,reward,grad_norm",
+        "1,0.1,1",
+        "2,0.25,1234.5",
+        "3,0.5,nan",
+    ],
     "numpy": [
         "# step reward grad_norm",
         "1 0.1 1.0",

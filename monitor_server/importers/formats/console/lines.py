@@ -197,10 +197,14 @@ def read_pipes(line: str) -> Row | None:
     if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
     row: dict[str, object] = {}
-    for part in _BETWEEN_SEGMENTS.split(found.group(2)):
-        segment = _SEGMENT.match(part.strip())
-        if segment:
-            _set(row, segment.group(1).strip(), segment.group(2), segment.group(3))
+    for part in map(str.strip, _BETWEEN_SEGMENTS.split(found.group(2))):
+        segment = _SEGMENT.match(part)
+        if segment is None:
+            continue
+        _set(row, segment.group(1).strip(), segment.group(2), segment.group(3))
+        for named in _NAMED.finditer(part, segment.end()):  # many loops put only blanks between the numbers
+            if not _is_qualified(part, named.start()):
+                _set(row, *named.groups())
     return _with_step(row, int(found.group(1)))
 
 

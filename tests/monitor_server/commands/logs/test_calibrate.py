@@ -265,6 +265,7 @@ def test_gpu_hours_are_converted_to_steps_and_both_are_shown(tmp_path, capsys):
         (["--one-page-in", "0"], "--one-page-in must be above 0 and finite, got 0"),
         (["--one-page-in", "nan"], "--one-page-in must be above 0 and finite, got nan"),
         (["--one-page-in", "1e-310"], "--one-page-in must be at least 0.001 steps, got 1e-310"),
+        (["--gpus", "8"], "have no effect without it"),
         (["--one-page-in-gpu-hours", "9"], "--one-page-in-gpu-hours needs --gpus and --step-seconds"),
         (
             ["--one-page-in-gpu-hours", "1e300", "--gpus", "1e-300", "--step-seconds", "1e-300"],
