@@ -11,7 +11,16 @@ from rich.text import Text
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
-from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, size, suspicion, verdict
+from monitor_server.log_check.reports.wording import (
+    DRIFT_INPUTS,
+    PLOTTED,
+    heading,
+    savings,
+    size,
+    spell_value,
+    suspicion,
+    verdict,
+)
 from monitor_server.log_check.traces import Trace
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 from monitor_server.text_safety.printable import printable
@@ -131,7 +140,7 @@ def _print_plots(console: Console, found: Examination) -> None:
         bars = ASCII_BARS if console.options.ascii_only else BARS
         line.append(sparkline(trace, width, *found.step_range, bars), style="cyan")
         if lows:
-            line.append(f"  {min(lows):.3g} to {max(trace.highs):.3g}")
+            line.append(f"  {spell_value(min(lows))} to {spell_value(max(trace.highs))}")
         if trace.non_finite is not None:
             line.append(f"  not finite at step {trace.non_finite}", style="bold red")
         console.print(line)

@@ -126,6 +126,16 @@ def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
     assert check(capsys, tmp_path / "own.csv", "--fail-on", "critical", "--map", "reward/mean=mine")[0] == 0
 
 
+def test_a_length_of_a_thousand_tokens_is_written_out(tmp_path, capsys):
+    """And not as 1.02e+03."""
+    rows = "".join(f"{step},{1000 + step},1e-7,12345678\n" for step in range(20))
+    (tmp_path / "long.csv").write_text(f"step,completion_length,kl,grad_norm\n{rows}")
+    output = check(capsys, tmp_path / "long.csv")[1].out
+    assert "1,000 to 1,019" in output
+    assert "1.23e+07 to 1.23e+07" in output
+    assert "1e-07 to 1e-07" in output
+
+
 def test_a_learning_rate_alone_does_not_pass(tmp_path, capsys):
     """It is a configuration: of the run itself nothing was observed. The step is not listed as a key that is unused."""
     (tmp_path / "rate.csv").write_text("Step,lr\n" + "".join(f"{step},1e-6\n" for step in range(30)))
