@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from monitor_server.detection.protocol import Phase
 from monitor_server.html_report.elements import text
-from monitor_server.plot_scale import share_of_range
+from monitor_server.plot_scale import share_of_range, spell_value
 
 __all__ = ["PhaseInterval", "ReportCurve", "StepAxis", "phase_legend", "plot", "timeline"]
 
@@ -129,7 +129,7 @@ def plot(axis: StepAxis, curve: ReportCurve, phases: Sequence[PhaseInterval], al
         f'<line class="alarm" x1="{axis.x(step + 0.5):.1f}" x2="{axis.x(step + 0.5):.1f}" y1="0" y2="{HEIGHT}"/>'
         for step in dict.fromkeys(alarms)
     )
-    reach = f"{low:.3g} to {high:.3g}" if places else "never finite"
+    reach = f"{spell_value(low)} to {spell_value(high)}" if places else "never finite"
     if curve.non_finite is not None:
         reach += f", not finite at step {curve.non_finite}"
     name = text(curve.name)

@@ -17,12 +17,11 @@ from monitor_server.log_check.reports.wording import (
     heading,
     savings,
     size,
-    spell_value,
     suspicion,
     verdict,
 )
 from monitor_server.log_check.traces import Trace
-from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
+from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range, spell_value
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["print_report", "print_summary"]

@@ -5,7 +5,7 @@ from monitor_server.detection.suspects import suspect_of
 from monitor_server.log_check.advice import Saving
 from monitor_server.log_check.examination import Examination, FindingPeriod, Outcome
 
-__all__ = ["DRIFT_INPUTS", "PLOTTED", "heading", "savings", "size", "spell_value", "suspicion", "verdict"]
+__all__ = ["DRIFT_INPUTS", "PLOTTED", "heading", "savings", "size", "suspicion", "verdict"]
 
 # The signals that are plotted, the earliest to move first; at most PLOTS of them.
 PLOTTED = (
@@ -25,9 +25,6 @@ DRIFT_INPUTS = {
     DriftInput.ENTROPY: "entropy, without the likelihood of correct responses",
     DriftInput.METRICS: "neither entropy nor likelihood",
 }
-
-# Values between these are written as whole numbers, because 1.09e+03 tokens is hard to read.
-LEAST_WHOLE, MOST_WHOLE = 999.5, 1e6
 
 
 def heading(found: Examination) -> str:
@@ -80,11 +77,6 @@ def suspicion(found: Examination, period: FindingPeriod) -> str:
     """Return the part of the training that a finding points at, or the instrument where that is to be checked first."""
     doubted_by = found.doubts(period)
     return f"instrument first: {', '.join(doubted_by)}" if doubted_by else str(suspect_of(period.finding.kind))
-
-
-def spell_value(value: float) -> str:
-    """Return a value of a signal with three digits; a length of some thousand tokens is written out."""
-    return f"{value:,.0f}" if LEAST_WHOLE <= abs(value) < MOST_WHOLE else f"{value:.3g}"
 
 
 def size(count: int, noun: str) -> str:
