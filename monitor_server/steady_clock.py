@@ -93,6 +93,7 @@ class SteadyClock:
         if steady.distrusts_newest:
             with store.write() as repositories:
                 repositories.runs.limit_times(steady())
+                repositories.rules.limit_times(steady())
                 repositories.notification_messages.limit_times(steady())
                 repositories.silences.limit_times(steady())
                 repositories.action_links.limit_times(steady())

@@ -121,6 +121,8 @@ class RuleTracker:
         if has_ended and tracked.due_at is not None:
             tracked.is_changed = True  # otherwise the clock would watch the ended run for ever
         fired_or_ended = [machine.end_run() if has_ended else machine.tick(now) for machine in tracked.machines]
+        if not has_ended and _due_at(tracked.machines) != tracked.due_at:
+            tracked.is_changed = True  # the run goes on after its end, or the collector's clock was ahead
         if not any(fired_or_ended) and not tracked.is_resynchronised:
             return None
         tracked.is_changed, tracked.is_resynchronised = True, False
@@ -131,10 +133,9 @@ class RuleTracker:
         tracked = self._tracked.get(run.id)
         if tracked is None or tracked.revision != run.revision or not tracked.is_changed:
             return None
-        dues = [due for machine in tracked.machines if (due := machine.due_at()) is not None]
         return SavedRuleStates(
             rules_revision=tracked.rules_revision,
-            due_at=None if has_ended or not dues else min(dues),
+            due_at=None if has_ended else _due_at(tracked.machines),
             state=msgspec.msgpack.encode([machine.state for machine in tracked.machines]) if tracked.machines else b"",
         )
 
@@ -214,6 +215,10 @@ def _keep_firing(machines: Iterable[Machine], kinds: Collection[str]) -> None:
     """
     for machine in machines:
         machine.state.is_firing = RULE_PREFIX + machine.rule.name in kinds
+
+
+def _due_at(machines: Iterable[Machine]) -> float | None:
+    return min((due for machine in machines if (due := machine.due_at()) is not None), default=None)
 
 
 def _findings(machines: Iterable[Machine]) -> list[Finding]:

@@ -57,8 +57,11 @@ class MachineState(msgspec.Struct, array_like=True):
         step: The newest step; None before the first.
         is_firing: Whether the alert fires.
         since_step: The step since which the condition has held, or the signal is absent; None if it does not hold.
-        since_time: The time of that step.
-        heard_at: The time at which the signal was last recorded or the attempt began, by the clock of the collector.
+        since_time: The time of that step, or of a later one whose time is earlier, because the trainer's clock was
+            ahead.
+        heard_at: The time at which the signal was last recorded or the attempt began, by the clock of the collector;
+            infinite from the end of the run until the clock is read for a run that goes on. A later reading that is
+            earlier shows that the clock was ahead, and counts instead.
         has_data: Whether the newest step had the data that the rule needs.
         observed: The newest value of the signal.
         reference: The value that it was compared with: from an earlier step, or from another run.
@@ -119,6 +122,7 @@ class Machine:
             self._begin_attempt(step, time, now)
         was_firing = state.is_firing
         state.attempt, state.step = attempt, step
+        state.heard_at = min(state.heard_at, now)
         if self._is_absence:
             self._update_absence(step, time, now, value)
         elif value is None:
@@ -145,10 +149,12 @@ class Machine:
         """Return the time at which an absence fires, in seconds since the epoch; None if the clock fires nothing."""
         if not self._is_absence or not self._needed_seconds or self.state.is_firing or self.state.step is None:
             return None
-        return self.state.heard_at + self._needed_seconds
+        due = self.state.heard_at + self._needed_seconds
+        return due if math.isfinite(due) else None
 
     def tick(self, now: float) -> bool:
         """Process the passage of time on a run without new steps; return whether the alert begins to fire."""
+        self.state.heard_at = min(self.state.heard_at, now)
         due = self.due_at()
         if due is None or now < due:
             return False
@@ -159,6 +165,7 @@ class Machine:
 
     def end_run(self) -> bool:
         """End the absence of a signal by time, because its run has ended; return whether its alert fired."""
+        self.state.heard_at = math.inf
         fired = self._is_absence and bool(self._needed_seconds) and self.state.is_firing
         if fired:
             self.state.is_firing = False
@@ -182,6 +189,7 @@ class Machine:
             state.since_step, state.since_time, state.heard_at = step, time, now
             return
         state.has_data = False
+        state.since_time = min(state.since_time, time)
         since = step if state.since_step is None else state.since_step
         by_steps = 0 < self._needed_steps <= step - since
         by_time = 0 < self._needed_seconds <= time - state.since_time
@@ -211,6 +219,7 @@ class Machine:
             return
         if state.since_step is None:
             state.since_step, state.since_time = sample.step, sample.time
+        state.since_time = min(state.since_time, sample.time)
         if (
             sample.step - state.since_step >= self._needed_steps
             and sample.time - state.since_time >= self._needed_seconds
@@ -220,6 +229,9 @@ class Machine:
     def _earlier(self, rule: ChangeRule, sample: Sample) -> Sample | None:
         """Return the newest kept value that is at least the rule's distance before a sample, or None."""
         samples = self.state.samples
+        if rule.before_seconds is not None and any(kept.time > sample.time for kept in samples):
+            # Values from a clock that was ahead would stay the newest ones, and nothing be compared, until it is there.
+            samples[:] = [kept for kept in samples if kept.time <= sample.time]
         found = None
         for place, kept in enumerate(samples):
             if not _is_before(rule, kept, sample):
@@ -240,8 +252,6 @@ class Machine:
             elif sample.time - newest.time < (rule.before_seconds or 0.0) / SAMPLES:
                 return
         samples.append(sample)
-        if len(samples) > 2 * SAMPLES:  # this happens only if the times of steps go back
-            del samples[0]
 
 
 def _is_not_finite(measured: float, _value: float) -> bool:

@@ -176,6 +176,10 @@ class Rules:
         values = {"rules_revision": NO_REVISION, "due_at": None, "state": b""}
         self._connection.execute(update(rule_states).where(rule_states.c.run_id == run_id).values(values))
 
+    def limit_times(self, now: float) -> None:
+        """Let the clock look ``now`` at the rules that wait for a later time; they count from ``now`` at the latest."""
+        self._connection.execute(update(rule_states).where(rule_states.c.due_at > now), {"due_at": now})
+
     def due_runs(self, *, now: float, revision: int) -> list[str]:
         """Return the runs whose rules have reached a time, or which go on with the state of older rules.
 

@@ -159,6 +159,45 @@ def test_absence_by_the_clock_between_two_steps():
     assert built.due_at() == 65.0
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"condition": "threshold", "for_seconds": 25.0},
+        {"condition": "change", "before_seconds": 20.0, "value": -1.0},
+        {"condition": "absence", "for_seconds": 25.0},
+    ],
+)
+def test_a_trainer_whose_clock_was_days_ahead_delays_no_rule(fields):
+    """From the step at which the clock is right, all seconds are counted as if the earlier steps were of that time."""
+    built = machine(**fields)
+    for step, (time, value) in enumerate([(1e6, 2.0), (1e6 + 10, NONE), (10.0, NONE)]):
+        built.update(attempt=1, step=step, time=time, now=0.0, value=value)
+    values = [NONE if fields["condition"] == "absence" else 2.0] * 5
+    for step, value in enumerate(values):
+        built.update(attempt=1, step=10 + step, time=20.0 + 10.0 * step, now=0.0, value=value)
+    assert built.state.is_firing
+
+
+def test_a_collector_whose_clock_was_days_ahead_counts_from_the_first_earlier_reading():
+    """Else an absence would be noticed days later; what a slow clock reads does not end it either."""
+    built = machine(condition="absence", for_seconds=25.0)
+    built.update(attempt=1, step=1, time=0.0, now=1e6, value=1.0)
+    assert not built.tick(10.0)
+    assert built.due_at() == 35.0
+    assert not built.tick(20.0)
+    assert built.tick(35.0)
+
+
+def test_absence_by_time_counts_anew_for_a_run_that_goes_on_after_its_end():
+    """The time between is no absence: the clock is read first when the run goes on."""
+    built = machine(condition="absence", for_seconds=25.0)
+    fired(built, [1.0])
+    built.end_run()
+    assert built.due_at() is None
+    assert not built.tick(1e6)
+    assert built.due_at() == 1e6 + 25.0
+
+
 def test_the_end_of_a_run_ends_absence_by_time():
     """Nothing more will be recorded; absence in steps stays as it was found."""
     by_time, by_steps = machine(condition="absence", for_seconds=5.0), machine(condition="absence", for_steps=1)
