@@ -13,7 +13,7 @@ import msgspec
 from monitor_server.detection.protocol import RULE_PREFIX, Finding
 from monitor_server.rules.definition import MAX_COMPARISONS, ComparisonRule
 from monitor_server.rules.findings import finding_of
-from monitor_server.rules.known_rules import EnabledRule, KnownRules
+from monitor_server.rules.known_rules import KnownRule, KnownRules
 from monitor_server.rules.state_machine import Machine, MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import NO_REVISION, SavedRuleStates
@@ -200,7 +200,7 @@ def decode_states(stored: bytes, run_id: str) -> list[MachineState]:
         return []
 
 
-def _synchronise(machines: Iterable[Machine], wanted: Iterable[EnabledRule]) -> list[Machine]:
+def _synchronise(machines: Iterable[Machine], wanted: Iterable[KnownRule]) -> list[Machine]:
     """Return a machine for each rule: the existing one, or a new one if the rule is new or was changed."""
     held = {(machine.state.rule_id, machine.state.version): machine for machine in machines}
     return [

@@ -9,7 +9,7 @@ from monitor_server.rules.definition import Rule, read_rule
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
 
-__all__ = ["EnabledRule", "KnownRules", "RuleSet", "restore_rule"]
+__all__ = ["KnownRule", "KnownRules", "RuleSet", "restore_rule"]
 
 log = logging.getLogger(__name__)
 
@@ -17,8 +17,8 @@ MAX_REMEMBERED_RUNS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class EnabledRule:
-    """A rule that is enabled."""
+class KnownRule:
+    """A rule that this version understands."""
 
     id: str
     version: int
@@ -27,21 +27,22 @@ class EnabledRule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """All enabled rules, as of one revision."""
+    """All rules, switched on or off, as of one revision."""
 
     revision: int = 0
-    rules: tuple[EnabledRule, ...] = ()
-    _by_run: dict[str, tuple[EnabledRule, ...]] = field(default_factory=dict)
+    rules: tuple[KnownRule, ...] = ()
+    _by_run: dict[str, tuple[KnownRule, ...]] = field(default_factory=dict)
 
     @property
     def remembered_runs(self) -> int:
         """The number of runs whose rules are already selected, at most `MAX_REMEMBERED_RUNS`."""
         return len(self._by_run)
 
-    def of_run(self, run_id: str, project: str) -> tuple[EnabledRule, ...]:
+    def of_run(self, run_id: str, project: str) -> tuple[KnownRule, ...]:
         """Return the rules that apply to a run; of rules with one name, only the most specific.
 
-        A rule of the run comes before one of its project, and that before one of all projects.
+        A rule of the run comes before one of its project, and that before one of all projects. If the most specific one
+        is switched off, none applies, so that a general rule can be switched off for a project or a run.
         """
         if not self.rules:
             return ()
@@ -52,14 +53,14 @@ class RuleSet:
             found = self._by_run[run_id] = self._select(run_id, project)
         return found
 
-    def _select(self, run_id: str, project: str) -> tuple[EnabledRule, ...]:
-        chosen: dict[str, EnabledRule] = {}
+    def _select(self, run_id: str, project: str) -> tuple[KnownRule, ...]:
+        chosen: dict[str, KnownRule] = {}
         for each in sorted(self.rules, key=_generality, reverse=True):
             rule = each.rule
             is_of_run = rule.run_id in (None, run_id) and rule.project in (None, project)
             if is_of_run and getattr(rule, "other_run_id", None) != run_id:
                 chosen[rule.name] = each
-        return tuple(chosen.values())
+        return tuple(each for each in chosen.values() if each.rule.enabled)
 
 
 class KnownRules:
@@ -80,9 +81,9 @@ class KnownRules:
         if revision == self._current.revision:
             return
         rules = []
-        for stored in repositories.rules.enabled():
+        for stored in repositories.rules.all():
             try:
-                rules.append(EnabledRule(stored.id, stored.version, restore_rule(stored)))
+                rules.append(KnownRule(stored.id, stored.version, restore_rule(stored)))
             except InvalidField as error:
                 log.error("rule %s cannot be used and is left out: %s", stored.id, error)  # noqa: TRY400
         with self._lock:
@@ -99,5 +100,5 @@ def restore_rule(stored: StoredRule) -> Rule:
     return read_rule(stored.definition)
 
 
-def _generality(each: EnabledRule) -> int:
+def _generality(each: KnownRule) -> int:
     return (each.rule.run_id is None) + (each.rule.project is None)

@@ -21,7 +21,7 @@ from monitor_server.rules.definition import Rule, WordedRule
 from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
-from monitor_server.rules.known_rules import EnabledRule, KnownRules, restore_rule
+from monitor_server.rules.known_rules import KnownRule, KnownRules, restore_rule
 from monitor_server.rules.state_machine import MachineState
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.rules import StoredRule
@@ -205,7 +205,7 @@ def _item(stored: StoredRule) -> RuleItem:
     return RuleItem(kind=RULE_PREFIX + stored.name, stated=stated, rule=rule, **fields)
 
 
-def _run_item(each: EnabledRule, state: MachineState | None) -> RunRuleItem:
+def _run_item(each: KnownRule, state: MachineState | None) -> RunRuleItem:
     observed = None if state is None else state.observed
     return RunRuleItem(
         id=each.id,
@@ -222,7 +222,7 @@ def _run_item(each: EnabledRule, state: MachineState | None) -> RunRuleItem:
     )
 
 
-def _state_of(each: EnabledRule, state: MachineState | None) -> Any:  # noqa: ANN401 - one of `RuleState`
+def _state_of(each: KnownRule, state: MachineState | None) -> Any:  # noqa: ANN401 - one of `RuleState`
     if state is not None and state.is_firing:
         return "firing"
     if state is None or state.step is None:

@@ -98,9 +98,9 @@ class Rules:
         """Set the revision to the one that `begin_change` has returned, because rules have changed."""
         self._connection.execute(update(rule_revisions).values(revision=revision))
 
-    def enabled(self) -> list[StoredRule]:
-        """Return all enabled rules, in the order of their creation."""
-        query = select(rules).where(rules.c.enabled).order_by(rules.c.number)
+    def all(self) -> list[StoredRule]:
+        """Return all rules, switched on or off, in the order of their creation."""
+        query = select(rules).order_by(rules.c.number)
         return [_rule(row) for row in self._connection.execute(query).mappings()]
 
     def find(self, rule_id: str) -> StoredRule | None:

@@ -392,6 +392,21 @@ def test_a_collector_that_has_not_heard_of_a_change_reads_it_first(bench):
     assert bench.episodes(run_id) == [(1, None)]
 
 
+def test_a_specific_rule_that_is_switched_off_switches_the_general_one_off(bench):
+    """Once it is deleted, the general rule counts again."""
+    bench.create()
+    ids = [bench.step(1, run=name, s=2.0) for name in ("one", "two")]
+    stored = bench.create(run_id=ids[0], enabled=False)
+    for run_id in ids:
+        bench.projection().project(bench.store, run_id)
+    assert [bench.episodes(run_id) for run_id in ids] == [[], [(1, None)]]
+    with bench.store.write() as repositories:
+        delete_rule(repositories, stored.id, author=bench.author)
+    bench.step(2, run="one", s=2.0)
+    bench.projection().project(bench.store, ids[0])
+    assert bench.episodes(ids[0]) == [(2, None)]
+
+
 def test_the_most_specific_rule_of_a_name_counts(bench):
     """A rule of the run replaces one of the project, and that one of all projects."""
     run_id = bench.step(1, s=2.0)

@@ -175,17 +175,16 @@ class RuledRuns:
             for run_id in due:
                 self.project(run_id)
         with self.store.read() as repositories:
-            versions = {stored.id: stored.version for stored in repositories.rules.enabled()}
+            versions = {stored.id: stored.version for stored in repositories.rules.all()}
         for run in self.runs:
             # The most specific rule of a name comes last.
             places = sorted(self.rules, key=lambda place: (place[2] is not None, place[1] is not None))
             wanted = {
                 name: self.rules[name, project, run_id]
                 for name, project, run_id in places
-                if run_id in (None, run.id)
-                and project in (None, run.project)
-                and self.rules[name, project, run_id][1].enabled
+                if run_id in (None, run.id) and project in (None, run.project)
             }
+            wanted = {name: stated for name, stated in wanted.items() if stated[1].enabled}
             before, run.rules = run.rules, {}
             for name, (id_, rule) in wanted.items():
                 key = name, id_, versions[id_]

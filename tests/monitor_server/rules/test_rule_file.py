@@ -101,7 +101,7 @@ def test_the_collector_applies_the_file_of_its_settings(store, file, clock, capl
 
     def names():
         with store.read() as repositories:
-            return sorted(each.name for each in repositories.rules.enabled())
+            return sorted(each.name for each in repositories.rules.all())
 
     def write(text):
         file.write_text(text)
@@ -111,7 +111,7 @@ def test_the_collector_applies_the_file_of_its_settings(store, file, clock, capl
 
     assert names() == ["gone", "kl"]
     with store.read() as repositories:
-        assert {each.file_set for each in repositories.rules.enabled()} == {"collector"}
+        assert {each.file_set for each in repositories.rules.all()} == {"collector"}
         revision = repositories.rules.revision()
     write("[[rules]]\nname = 'kl'")
     assert names() == ["gone", "kl"]
@@ -155,7 +155,7 @@ def test_a_file_that_could_not_be_read_is_applied_once_it_can(store, file, clock
         seconds[0] += 2.0
         applied.tick()
         with store.read() as repositories:
-            return sorted(each.name for each in repositories.rules.enabled())
+            return sorted(each.name for each in repositories.rules.all())
 
     def refused(*_):
         raise PermissionError(13, "Permission denied")
