@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import select
 
+from monitor_server.store.repositories.notifications.messages import FORMER
 from monitor_server.store.tables import notification_events, notification_messages
 from tests.store_connections import current_connection
 
@@ -25,6 +26,7 @@ class ExpectedNotifications:
         pending: What no message contains yet, with the time from which it may be sent.
         formed: The message that contains it.
         excused: What need not arrive, because its channel was removed or its run was deleted.
+        given_up: The messages that a channel has refused for so long that they are not tried again.
     """
 
     document: dict = field(default_factory=dict)
@@ -32,10 +34,11 @@ class ExpectedNotifications:
     pending: dict = field(default_factory=dict)
     formed: dict = field(default_factory=dict)
     excused: set = field(default_factory=set)
+    given_up: set = field(default_factory=set)
 
     def missing(self, delivered):
         """Return what channels were not told by the messages that were delivered."""
-        unsent = [key for key, id_ in self.formed.items() if id_ not in delivered]
+        unsent = [key for key, id_ in self.formed.items() if id_ not in delivered and id_ not in self.given_up]
         return {*self.pending, *unsent} - self.excused
 
     def use(self, document):
@@ -66,6 +69,10 @@ class ExpectedNotifications:
             severity, is_answered = row["severity"], row["acknowledged_at"] is not None
             self._drop(lambda key: key[1] == row["id"] and key[4] == UNANSWERED and (is_answered or key[2] != severity))
             is_released = was_firing and before["silence_id"] is not None and not is_answered
+            if is_released:
+                lost = [key for key, id_ in self.formed.items() if key[1] == row["id"] and id_ in self.given_up]
+                for key in [key for key in lost if key[2] == severity]:
+                    del self.formed[key]
             if is_released or not was_firing or before["severity"] != severity:
                 self._expect_all(row, now)
 
@@ -97,11 +104,14 @@ class ExpectedNotifications:
             if any(key in self.excused for key in told if key[3] == name):
                 self.excused.add(_key(row, name, RESOLVED))
 
-    def see_failure(self, message, fallback, *, now):
-        """Expect of the fallback of a collector what a channel has refused for too long."""
+    def see_failure(self, message, file, *, now):
+        """Expect of the fallback of a collector what a channel has refused for too long, and of others no more."""
+        fallback, is_over = file.fallback, now - message.created_at >= 3600.0 * file.limits.give_up_hours
+        if is_over and FORMER not in message.channel:
+            self.given_up.add(message.id)
         if fallback is None or fallback.channel == message.channel:
             return
-        if now - message.created_at < 60.0 * fallback.after_minutes:
+        if not is_over and now - message.created_at < 60.0 * fallback.after_minutes:
             return
         due = [key for key, at in self.pending.items() if key[3] == message.channel and at <= now]
         due += [key for key, id_ in self.formed.items() if id_ == message.id]

@@ -220,7 +220,7 @@ class NotifiedTeam:
             return
         collector.finish(channel, error=None if is_accepted else "it refuses")
         if not is_accepted:
-            self.expected.see_failure(message, collector.documents.file.fallback, now=self.clock.now)
+            self.expected.see_failure(message, collector.documents.file, now=self.clock.now)
 
     def pass_time(self):
         """Let time pass; a delivery that takes too long has ended by then."""
@@ -271,7 +271,7 @@ class NotifiedTeam:
             routes=routes,
             match=draw.choice(("first", "all")),
             grouping={"wait_seconds": draw.choice((0, 0.5, 30)), "window_seconds": draw.choice((0, 60, 600))},
-            limits={"messages_per_hour": draw.choice((3, 60))},
+            limits={"messages_per_hour": draw.choice((3, 60)), "give_up_hours": draw.choice((0.1, 24))},
         )
         if draw.random() < 0.3:
             document["fallback"] = {"channel": draw.choice(names), "after_minutes": draw.choice((0, 5))}

@@ -101,9 +101,10 @@ def test_an_end_is_told_where_the_clock_of_another_collector_is_some_seconds_ahe
         ahead.simulated.projection.release(repositories)
     collector = notified.collector()
     notified.step(collector, 2)
-    clock.now += 4
     collector.look()
-    assert notified.told() == [("hook", "opened"), ("hook", "resolved")]
+    assert notified.told() == [("hook", "opened"), ("hook", "resolved")]  # in one message, never the end alone
+    clock.now += 4
+    assert len(collector.under_way) == 1
 
 
 def test_a_channel_that_was_removed_is_not_told_of_an_end_when_it_is_back(notified):
@@ -153,6 +154,42 @@ def test_a_fallback_is_not_told_of_what_was_silenced_after_the_message_was_forme
     assert notified.told() == [("hook", "opened"), ("spare", "opened")]
     with notified.store.read() as repositories:
         assert [alert.stage for alert in repositories.alerts.firing(run_id)] == ["firing"]
+
+
+def test_what_was_given_up_while_a_silence_lasted_is_told_when_it_ends(notified, clock):
+    """The channel accepts messages again by then, and has never heard of the alert, which still fires."""
+    notified.save(limits={"give_up_hours": 1})
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    silence = notified.silence(ends_at=clock.now + 86_400)
+    collector.silencing.tick()
+    clock.now += 3_601
+    collector.finish(error="it refuses")
+    with notified.store.write() as repositories:
+        repositories.silences.end(silence, by="ann", now=clock.now)
+    collector.silencing.tick()
+    collector.look()
+    assert list(collector.under_way) == ["hook"]
+    assert notified.told() == [("hook", "opened")]
+
+
+def test_an_end_is_told_of_an_alert_that_was_open_for_longer_than_messages_are_kept(notified, clock):
+    """An incident that a channel has opened for it elsewhere is closed there too; then the messages are removed."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    collector.finish()
+    clock.now += 40 * 86_400
+    with notified.store.write() as repositories:
+        assert repositories.notification_messages.remove_old(before=clock.now) == 0
+    notified.step(collector, 2, page=0.0)
+    collector.look()
+    assert ("hook", "resolved") in notified.told()
+    collector.finish()
+    with notified.store.write() as repositories:
+        assert repositories.notification_messages.remove_old(before=clock.now + 1) > 0
+    assert notified.told() == []
 
 
 @pytest.mark.parametrize("resolved", [True, False])

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import Connection, delete, exists, func, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from monitor_server.store.tables import alerts, notification_events
+from monitor_server.store.tables import alerts, notification_events, notification_messages
 
-__all__ = ["EVENT", "IN_NO_MESSAGE", "NotificationEvent", "NotificationEvents"]
+__all__ = ["EVENT", "IN_NO_MESSAGE", "NotificationEvent", "NotificationEvents", "may_be_sent"]
 
 EVENT: Final = notification_events.c
 IN_NO_MESSAGE: Final = EVENT.message_id.is_(None)
+
+
+def may_be_sent(now: float) -> ColumnElement[bool]:
+    """Return whether an event belongs into the next message of its channel.
+
+    Only an escalation waits for its time. Any other event is due when it is written: if that time lies in the future,
+    the clock of another collector is ahead, and a later event about the same alert must not leave before it.
+    """
+    return IN_NO_MESSAGE & ((EVENT.due_at <= now) | (EVENT.change != "unacknowledged"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +75,13 @@ class NotificationEvents:
         if severity is not None:
             here &= (EVENT.severity == severity) & EVENT.change.in_(["opened", "raised"])
         return set(self._connection.execute(select(EVENT.channel).where(here)).scalars())
+
+    def remove_given_up(self, run_id: str, alert_id: str, *, severity: str) -> None:
+        """Remove the events of an alert of this severity that never arrived, because their message was given up."""
+        given_up = select(notification_messages.c.id).where(notification_messages.c.given_up_at.is_not(None))
+        here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.severity == severity)
+        here &= EVENT.message_id.in_(given_up)
+        self._connection.execute(delete(notification_events).where(here))
 
     def remove_escalations(self, run_id: str, alert_id: str) -> None:
         """Remove the escalations of an alert that no message contains yet, due or not, because the alert has ended."""

@@ -18,6 +18,7 @@ from monitor_server.store.repositories.notifications.events import (
     IN_NO_MESSAGE,
     NotificationEvent,
     NotificationEvents,
+    may_be_sent,
 )
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
@@ -102,12 +103,12 @@ class NotificationMessages:
         return [(at, severity) for at, severity in self._connection.execute(query.order_by(MESSAGE.created_at))]
 
     def form(self, message_id: str, channel: str, *, severity: str, now: float) -> int:
-        """Put all due events of a channel into a new message, and return their number; 0 if there is none.
+        """Put all events of a channel that may be sent into a new message, and return their number; 0 for none.
 
         `set_body` writes its body in the same transaction.
         """
         self._insert(message_id, channel, b"", severity=severity, now=now)
-        due = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now) & _IS_OF_KEPT_RUN
+        due = may_be_sent(now) & (EVENT.channel == channel) & _IS_OF_KEPT_RUN
         number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
         if not number:  # another transaction has removed the waiting events meanwhile
             self._connection.execute(delete(notification_messages).where(MESSAGE.id == message_id))
@@ -209,7 +210,7 @@ class NotificationMessages:
         Returns:
             The number of events that are new to the other channel.
         """
-        own = (EVENT.message_id == message.id) | (IN_NO_MESSAGE & (EVENT.due_at <= now))
+        own = (EVENT.message_id == message.id) | may_be_sent(now)
         silenced = exists().where(
             alerts.c.run_id == EVENT.run_id, alerts.c.id == EVENT.alert_id, alerts.c.silence_id.is_not(None)
         )
@@ -235,13 +236,16 @@ class NotificationMessages:
     def remove_old(self, *, before: float) -> int:
         """Remove some messages that were sent or given up before a time, with their events; return their number.
 
-        Waiting messages whose runs were all deleted are removed as well.
+        Those about an alert that is open stay, because they tell whom to notify of its end. Waiting messages whose runs
+        were all deleted are removed as well.
         """
         held = exists().where(EVENT.message_id == MESSAGE.id)
         is_notice = MESSAGE.channel.contains(FORMER, autoescape=True)
         self._connection.execute(delete(notification_messages).where(IS_OPEN, ~held, ~is_notice))
         over = or_(MESSAGE.sent_at < before, MESSAGE.given_up_at < before)
-        some = select(MESSAGE.id).where(over).limit(REMOVED_AT_ONCE)
+        is_open = (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id) & (alerts.c.state != "resolved")
+        is_needed = exists().where(EVENT.message_id == MESSAGE.id, is_open)
+        some = select(MESSAGE.id).where(over, ~is_needed).limit(REMOVED_AT_ONCE)
         found = list(self._connection.execute(some).scalars())
         self._connection.execute(delete(notification_events).where(EVENT.message_id.in_(found)))
         self._connection.execute(delete(notification_messages).where(MESSAGE.id.in_(found)))
