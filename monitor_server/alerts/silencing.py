@@ -111,8 +111,8 @@ class Silencing:
         why = "its time is over" if by is None else "somebody has ended it"
         repositories.alert_history.add(fires, HistoryEntry(at=now, change=Change.SILENCE_ENDED, by=by, why=why))
         if fires.state == "firing" and fires.acknowledged_at is None:
-            # Recipients who were notified of this severity before the silence are not notified again. A message that was
-            # given up has notified nobody.
+            # Recipients who were notified of this severity before the silence are not notified again. A message that
+            # was given up has notified nobody.
             repositories.notification_events.remove_given_up(run.id, alert.id, severity=fires.severity)
             is_raised = fires.severity_step != fires.opened_step
             transition = AlertTransition(change="raised" if is_raised else "opened", alert=fires, at=now)

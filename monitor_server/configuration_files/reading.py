@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["LONGEST_FILE", "UnusableFileError", "read_bounded", "read_toml"]
+__all__ = ["LONGEST_FILE", "UnusableFileError", "parse_toml", "read_bounded", "read_toml"]
 
 LONGEST_FILE: Final = 1024 * 1024
+LARGEST_INTEGER: Final = 2**63 - 1  # of TOML
 PIECE_BYTES: Final = 1024 * 1024
 # A command in <(...) may need to log in somewhere before it writes.
 SILENT_SECONDS: Final = 60.0
@@ -71,9 +72,32 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     raw = read_bounded(path)
     try:
-        return tomllib.loads(raw.decode())
-    except (ValueError, RecursionError) as error:  # invalid TOML, invalid UTF-8, or a number that is too long
+        return parse_toml(raw.decode("utf-8-sig"))  # some editors begin a file with a byte order mark
+    except ValueError as error:
         raise UnusableFileError(f"{path} must be TOML: {printable(error, longest=300)}") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the document of a text.
+
+    Raises:
+        ValueError: If it is not TOML, is nested too deeply, or has an integer of more than 64 bits. Python would refuse
+            to print a much longer one, even in the message that refuses it.
+    """
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its arrays and tables must not be nested so deeply") from None
+    waiting: list[tuple[str, Any]] = [("", document)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{place}.{name}", held) for name, held in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{place}[{number}]", held) for number, held in enumerate(value)]
+        elif isinstance(value, int) and not -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER:
+            raise ValueError(f"an integer must have at most 64 bits, got a longer one at {place.removeprefix('.')}")
+    return document
 
 
 def _refuse_no_file(path: Path, mode: int) -> None:

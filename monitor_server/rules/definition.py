@@ -23,6 +23,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
 from monitor_server.text_safety.field_constraints import find_hidden
 from monitor_server.text_safety.printable import printable
+from trainer_hooks import wire
 
 __all__ = [
     "LONGEST_NAME",
@@ -182,11 +183,18 @@ Rule = Annotated[ThresholdRule | ChangeRule | AbsenceRule | ComparisonRule, Fiel
 def _refuse_hidden(rule: Rule) -> Rule:
     if problem := find_hidden(rule.message):
         raise ValueError(f"message {problem}")
+    for field in ("project", "signal", "other_signal"):
+        name = getattr(rule, field, None)
+        # A trainer cannot send such a name, so that the rule would wait for it for ever.
+        if name is not None and not wire.is_clean_name(name):
+            raise ValueError(
+                f"{field} must have no hidden characters and no blanks around it, got {printable(ascii(name))}"
+            )
     return rule
 
 
 WrittenRule = Annotated[Rule, AfterValidator(_refuse_hidden)]
-"""A rule that a person may write. A stored rule is read without this check of its message."""
+"""A rule that a person may write. A stored rule is read without this check of its texts."""
 
 
 def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - anything a client sends

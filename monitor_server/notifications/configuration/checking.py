@@ -1,17 +1,18 @@
 """Checks the text of a file of channels and routes before it is put into place, without the collector's secrets."""
 
-import tomllib
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from monitor_server.alerts.kinds import is_kind, refusal_of_kind
+from monitor_server.configuration_files.reading import parse_toml
 from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.text_safety.printable import printable
+from trainer_hooks import wire
 
-__all__ = ["CheckedText", "check_text", "find_unknown_kinds"]
+__all__ = ["CheckedText", "check_text", "find_unmatched"]
 
 # Placeholders for an address or a secret that the environment or a file of the collector holds.
 STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
@@ -48,8 +49,8 @@ def check_text(text: str) -> CheckedText:
                 (f"line {number} must have at most {LONGEST_LINE:,} characters to be checked, got {len(line):,}",)
             )
     try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
+        document = parse_toml(text)
+    except ValueError as error:
         return CheckedText((f"the text must be TOML: {printable(error, longest=300)}",))
     files: list[str] = []
     channels = document.get("channels")
@@ -68,22 +69,28 @@ def check_text(text: str) -> CheckedText:
         problems += (f"and {len(found) - MOST_PROBLEMS:,} more",) if len(found) > MOST_PROBLEMS else ()
         return CheckedText(problems, variables=variables, files=tuple(files))
     return CheckedText(
-        tuple(find_unknown_kinds(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
+        tuple(find_unmatched(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
     )
 
 
-def find_unknown_kinds(file: NotificationFile) -> list[str]:
-    """Return a problem for each kind in the routes that no alert has, because such a route would notify nobody.
+def find_unmatched(file: NotificationFile) -> list[str]:
+    """Return a problem for each kind and project in the routes that no alert can have: such a route notifies nobody.
 
     This check applies to documents that a person writes, and not to saved ones: a collector of another version may have
     detectors that this version lacks.
     """
-    return [
-        f"routes[{number}].kinds[{place}] {refusal_of_kind(kind)}"
-        for number, route in enumerate(file.routes)
-        for place, kind in enumerate(route.kinds)
-        if not is_kind(kind)
-    ]
+    problems = []
+    for number, route in enumerate(file.routes):
+        for place, kind in enumerate(route.kinds):
+            if not is_kind(kind):
+                problems.append(f"routes[{number}].kinds[{place}] {refusal_of_kind(kind)}")
+        for place, project in enumerate(route.projects):
+            if not wire.is_clean_name(project):
+                problems.append(
+                    f"routes[{number}].projects[{place}] must have no hidden characters and no blanks around it, got "
+                    f"{printable(ascii(project), longest=100)}"
+                )
+    return problems
 
 
 def _with_stand_ins(given: dict[str, Any], files: list[str]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def _with_secrets(
             problems.append(f"{place} and {field}_file must not both be set")
         elif isinstance(file, str):
             try:
-                table[field] = read_bounded(path.parent / file).decode().strip()
+                table[field] = read_bounded(path.parent / file).decode("utf-8-sig").strip()
             except (UnusableFileError, ValueError) as error:
                 reason = str(error) if isinstance(error, UnusableFileError) else "it is no text"
                 problems.append(f"{place}_file must be a readable file, got {file!r}: {reason}")

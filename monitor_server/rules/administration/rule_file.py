@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.configuration_files.reading import UnusableFileError, read_toml
@@ -17,7 +17,7 @@ from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable, UnknownRun
 from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.rule_sets import COLLECTORS_SET, apply_rules
-from monitor_server.rules.definition import WrittenRule, describe_problems
+from monitor_server.rules.definition import Rule, WrittenRule, describe_problems
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
@@ -40,6 +40,19 @@ class RuleFile(BaseModel):
 
     set: FileSet = "file"
     rules: Rules
+
+    @field_validator("rules")
+    @classmethod
+    def _differ(cls, rules: list[Rule]) -> list[Rule]:
+        places: dict[tuple[str, str | None, str | None], int] = {}
+        for number, rule in enumerate(rules):
+            first = places.setdefault((rule.name, rule.project, rule.run_id), number)
+            if first != number:
+                raise ValueError(
+                    f"two rules of a file must differ in name, project or run_id, got {rule.name!r} at [{first}] and "
+                    f"[{number}]"
+                )
+        return rules
 
 
 def load_rules(path: Path) -> RuleFile:

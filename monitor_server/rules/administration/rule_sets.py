@@ -1,5 +1,6 @@
 """Replaces a set of rules by the rules of a file."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -62,9 +63,10 @@ def apply_rules(
     changes = RuleChanges(repositories, author)
     kept_set = file_set if author.caller.project is None else f"{author.caller.project}/{file_set}"
     placed = [place_rule(repositories, rule, author.caller) for rule in wanted]
-    places = {(rule.project, rule.run_id, rule.name) for rule in placed}
-    if len(places) < len(placed):
-        raise InvalidField("two rules of a file must differ in name, project or run")
+    places = Counter((rule.project, rule.run_id, rule.name) for rule in placed)
+    twice = next((name for (_, _, name), number in places.items() if number > 1), None)
+    if twice is not None:
+        raise InvalidField(f"two rules of a file must differ in name, project or run, got {twice!r} twice")
     result, held = AppliedRules(), {}
     for stored in repositories.rules.of_set(kept_set):
         if (stored.project, stored.run_id, stored.name) in places:

@@ -16,6 +16,13 @@ def test_a_file_is_read_as_toml(tmp_path):
     assert read_toml(path) == {"a": 1}
 
 
+def test_a_byte_order_mark_is_no_part_of_the_document(tmp_path):
+    """Some editors begin each file with one."""
+    path = tmp_path / "a.toml"
+    path.write_text("a = -9223372036854775808\n", encoding="utf-8-sig")
+    assert read_toml(path) == {"a": -(2**63)}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -23,7 +30,13 @@ def test_a_file_is_read_as_toml(tmp_path):
         pytest.param(b"a = ", "must be TOML", id="no TOML"),
         pytest.param(b"\xff", "must be TOML", id="no UTF-8"),
         pytest.param(b"a = " + b"9" * 5_000, "must be TOML", id="a number that is too long"),
-        pytest.param(b"a = " + b"[" * 5_000, "must be TOML", id="nested too deeply"),
+        pytest.param(b"a = " + b"[" * 5_000, "must be TOML: its arrays and tables must not", id="nested too deeply"),
+        pytest.param(
+            b"[[a]]\n[[a]]\nb = 0x" + b"f" * 5_000, r"64 bits, got a longer one at a\[1\]\.b", id="hexadecimal"
+        ),
+        pytest.param(
+            b"a = 9223372036854775808", "an integer must have at most 64 bits, got a longer one at a", id="65 bits"
+        ),
     ],
 )
 def test_an_unusable_file_is_named_with_the_reason(content, message, tmp_path):

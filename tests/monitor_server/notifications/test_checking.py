@@ -35,6 +35,7 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
         ("version = ", "the text must be TOML"),
         (USABLE.replace('"critical"', '"paging"'), "routes[1].severity must be 'info', 'warning' or 'critical'"),
         (USABLE.replace('["page"]', '["nobody"]'), "nobody"),
+        ("version = 0x" + "f" * 900, "the text must be TOML: an integer must have at most 64 bits"),
         (USABLE.replace('"${SECRET}"', '"short"'), "must have at least 16 characters (it is not shown)"),
         (USABLE + "[extra]\n", "extra is not known; remove it, or correct its name"),
         ("channels = 3\n", "version must be set"),
@@ -43,7 +44,16 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
             "routes[1].kinds[1] must be a kind of alert, got 'deathspiral'; the kinds are ",
         ),
     ],
-    ids=["no TOML", "severity", "unknown channel", "short secret", "unknown table", "no version", "unknown kind"],
+    ids=[
+        "no TOML",
+        "severity",
+        "unknown channel",
+        "hexadecimal",
+        "short secret",
+        "unknown table",
+        "no version",
+        "unknown kind",
+    ],
 )
 def test_each_problem_is_named_with_its_place(text, problem):
     """The message does not repeat a text that may be a secret."""

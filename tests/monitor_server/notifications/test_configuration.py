@@ -70,6 +70,8 @@ def test_the_example_of_the_page_can_be_read(load, tmp_path):
         ("slack://", "", "channels.team.url must be one URL of Apprise"),
         ("[channels.bot]", "[channels.'B t']", "channels.B t must have 1 to 40 small letters"),
         ("[[routes]]", "[[routes", "must be TOML"),
+        ("version = 1", "version = 0x" + "f" * 5_000, "64 bits, got a longer one at version"),
+        ('url = "https://bot.example', "url_file = 0x" + "f" * 5_000 + "#", "a longer one at channels.bot.url_file"),
     ],
 )
 def test_a_problem_is_named_with_its_place_and_no_secret_is_shown(load, wrong, right, says):
@@ -109,4 +111,12 @@ def test_a_file_with_a_kind_that_no_alert_has_cannot_be_used(load):
     """The start and a reload refuse it, and the kinds are listed; its route would notify nobody."""
     file = load(GOOD.replace('channels = ["team"]', 'channels = ["team"]\nkinds = ["reward_dirft"]'))
     with pytest.raises(StartupError, match=r"routes\[0\]\.kinds\[0\] must be a kind of alert, got 'reward_dirft'; the"):
+        check_usable(file, settings=Settings())
+
+
+@pytest.mark.parametrize("project", ["search ", "\\u200bsearch", ""])
+def test_a_file_with_a_project_that_no_run_can_have_cannot_be_used(load, project):
+    """A route that was copied with a blank or a hidden character would notify nobody."""
+    file = load(GOOD.replace('channels = ["team"]', f'channels = ["team"]\nprojects = ["{project}"]'))
+    with pytest.raises(StartupError, match=r"routes\[0\]\.projects\[0\] must have no hidden characters and no blanks"):
         check_usable(file, settings=Settings())
