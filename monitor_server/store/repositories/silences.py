@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Float, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Float, and_, bindparam, delete, exists, insert, or_, select, update
 
 from monitor_server.detection.protocol import Severity
 from monitor_server.store.repositories.alerts import Alert, alert_of
@@ -30,7 +30,10 @@ _IS_RELEASED = and_(
     alerts.c.silence_id.not_in(select(_SILENCE.id).where(_IN_FORCE)),
 )
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each tick uses them.
-_DUE = select(_SILENCE.id).where(_IN_FORCE, or_(_IS_UNAPPLIED, _SILENCE.ends_at <= _NOW)).limit(1)
+# A silence of one alert, and the step that resolves the alert, do not see each other if they are committed at once.
+_IS_OVER = or_(_SILENCE.ends_at <= _NOW, exists().where(alerts.c.id == _SILENCE.alert_id, alerts.c.state == "resolved"))
+_DUE = select(_SILENCE.id).where(_IN_FORCE, or_(_IS_UNAPPLIED, _IS_OVER)).limit(1)
+_END_DUE = update(silences).where(_IN_FORCE, _IS_OVER).values(ended_at=_NOW)
 _RELEASED = (
     select(alerts.c.id)
     .join(runs, runs.c.id == alerts.c.run_id)
@@ -135,9 +138,8 @@ class Silences:
         return is_due or self._connection.execute(_RELEASED).first() is not None
 
     def end_due(self, *, now: float) -> None:
-        """End the silences whose time is over."""
-        here = _IN_FORCE & (_SILENCE.ends_at <= now)
-        self._connection.execute(update(silences).where(here), {"ended_at": now})
+        """End the silences whose time is over, or whose alert is resolved."""
+        self._connection.execute(_END_DUE, {"now": now})
 
     def end(self, silence_id: str, *, by: str, now: float) -> None:
         """End a silence that is in force; a silence that has ended stays as it is."""

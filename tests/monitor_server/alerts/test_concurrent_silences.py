@@ -93,6 +93,22 @@ def test_a_silence_of_warnings_does_not_cover_an_alert_that_is_raised_at_the_sam
     assert seen(store, run_id) == ("critical", "firing", ["opened", "raised"])
 
 
+def test_a_silence_of_an_alert_that_is_resolved_at_the_same_moment_ends(store, clock, step, silencing):
+    """Its person saw the alert open, and the step that resolves the alert saw no silence to end."""
+    run_id = step(1, page=1.0)
+    with store.read() as repositories:
+        (alert,) = repositories.alerts.open(run_id)
+
+    def silence(_):
+        add_silence(store, clock, project=None, alert_id=alert.id, ends_at=None)
+
+    step(2, store=Between(store, at_end=silence))
+    silencing.tick()
+    with store.read() as repositories:
+        assert repositories.silences.find("known").ended_at == clock.now
+        assert not repositories.silences.has_due(now=clock.now)
+
+
 def test_an_alert_that_opens_while_a_silence_is_applied_is_silenced_some_seconds_later(store, clock, step, silencing):
     """Neither the step nor the silence sees the other one, because both are committed at the same moment."""
 
