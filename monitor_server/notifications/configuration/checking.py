@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from monitor_server.alerts.kinds import is_kind, refusal_of_kind
 from monitor_server.configuration_files.reading import parse_toml
 from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
-from monitor_server.notifications.configuration.tables import NotificationFile
+from monitor_server.notifications.configuration.tables import NotificationFile, WebhookChannel
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["CheckedText", "check_text", "find_unmatched"]
+__all__ = ["CheckedText", "check_text", "find_useless"]
 
 # Placeholders for an address or a secret that the environment or a file of the collector holds.
 STAND_INS: Final = {"url": "https://example.org/", "secret": "0123456789abcdef"}
@@ -69,17 +70,27 @@ def check_text(text: str) -> CheckedText:
         problems += (f"and {len(found) - MOST_PROBLEMS:,} more",) if len(found) > MOST_PROBLEMS else ()
         return CheckedText(problems, variables=variables, files=tuple(files))
     return CheckedText(
-        tuple(find_unmatched(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
+        tuple(find_useless(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
     )
 
 
-def find_unmatched(file: NotificationFile) -> list[str]:
-    """Return a problem for each kind and project in the routes that no alert can have: such a route notifies nobody.
+def find_useless(file: NotificationFile) -> list[str]:
+    """Return a problem for each part of the channels and routes with which nobody can be notified.
+
+    These are hosts that no name server can know, and kinds and projects that no alert can have.
 
     This check applies to documents that a person writes, and not to saved ones: a collector of another version may have
     detectors that this version lacks.
     """
     problems = []
+    for name, channel in file.channels.items():
+        try:
+            if isinstance(channel, WebhookChannel):
+                (urlsplit(channel.url.get_secret_value()).hostname or "").encode("idna")
+        except ValueError:
+            problems.append(
+                f"channels.{name}.url must have a host whose parts have 1 to 63 characters (it is not shown)"
+            )
     for number, route in enumerate(file.routes):
         for place, kind in enumerate(route.kinds):
             if not is_kind(kind):

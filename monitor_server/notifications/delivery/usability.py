@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.errors import StartupError
-from monitor_server.notifications.configuration.checking import find_unmatched
+from monitor_server.notifications.configuration.checking import find_useless
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.channels import check_channels
@@ -37,7 +37,7 @@ def check_usable(file: NotificationFile, *, settings: Settings, networks: Networ
     Raises:
         StartupError: If a check fails, with the place and the condition that must hold.
     """
-    if problems := find_unmatched(file):
+    if problems := find_useless(file):
         raise StartupError(problems[0])
     for name, channel in file.channels.items():
         if networks is not None and networks.refuse(_host(channel.url.get_secret_value())):

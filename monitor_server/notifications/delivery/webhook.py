@@ -91,7 +91,8 @@ def post_webhook(
         "Connection": "close",
     }
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = kind(address.hostname or "", address.port, timeout=CONNECT_SECONDS)
+    # Without a port, http.client takes the last group of an IPv6 address for it.
+    connection = kind(address.hostname or "", address.port or kind.default_port, timeout=CONNECT_SECONDS)
     if networks is not None:
         # http.client opens its connection with this function. So the address that was checked is the one that is
         # connected to.

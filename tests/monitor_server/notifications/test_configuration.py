@@ -114,6 +114,14 @@ def test_a_file_with_a_kind_that_no_alert_has_cannot_be_used(load):
         check_usable(file, settings=Settings())
 
 
+@pytest.mark.parametrize("host", ["bot..example", "b" * 64 + ".example", "."])
+def test_a_file_with_a_host_that_no_name_can_be_cannot_be_used(load, host):
+    """No connection to it can be tried."""
+    file = load(GOOD.replace("bot.example", host))
+    with pytest.raises(StartupError, match=r"channels\.bot\.url must have a host whose parts have 1 to 63 characters"):
+        check_usable(file, settings=Settings())
+
+
 @pytest.mark.parametrize("project", ["search ", "\\u200bsearch", ""])
 def test_a_file_with_a_project_that_no_run_can_have_cannot_be_used(load, project):
     """A route that was copied with a blank or a hidden character would notify nobody."""

@@ -84,6 +84,13 @@ def test_a_setting_that_is_no_network_ends_the_start():
         channel_networks(Settings(channel_networks="intranet"))
 
 
+def test_an_ipv6_address_without_a_port_has_the_port_of_its_scheme():
+    """Its last group is not taken for a port."""
+    channel = WebhookChannel(type="webhook", url="https://[2001:db8::8]/", secret=SECRET)
+    with pytest.raises(DeliveryFailed, match="it is not public"):
+        deliver(channel, message(), cancellation=Cancellation(), networks=Networks())
+
+
 def test_the_addresses_of_a_name_share_the_time_to_connect(monkeypatch):
     """The owner of a name can serve hundreds of addresses that do not answer."""
     addresses = [(0, 0, 0, "", (f"93.184.216.{number}", 80)) for number in range(200)]
