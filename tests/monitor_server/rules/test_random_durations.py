@@ -308,15 +308,16 @@ class CountedRuns:
 
     def tick(self):
         """Let each collector read the rules and the clock, and project the runs that are due."""
-        by_id, is_done = {run.id: run for run in self.runs}, False
-        while not is_done:
-            is_done = True
-            for collector in self.collectors:
+        by_id = {run.id: run for run in self.runs}
+        while True:
+            due = set()
+            for collector in self.collectors:  # all read a change before any of them projects
                 with collector.store.read() as repositories:
-                    due = collector.projection.rules.due_runs(repositories, now=self.clock.now)
-                for run_id in by_id.keys() & due:
-                    self.let_project(by_id[run_id])
-                    is_done = False
+                    due |= set(collector.projection.rules.due_runs(repositories, now=self.clock.now))
+            if not by_id.keys() & due:
+                return
+            for run_id in sorted(by_id.keys() & due):
+                self.let_project(by_id[run_id])
 
     def check(self):
         """Compare the alerts of each run with the twins that fire, and none of these waits for the clock."""
