@@ -139,8 +139,7 @@ class ConnectionSettings:
 def _another_millisecond() -> float:
     """Return the time in seconds, in a later millisecond than any call before in this process.
 
-    Two monitors with the same attempt would number their records alike, and the collector would take the records of one
-    for repetitions of the other's.
+    Two monitors with the same attempt would be one attempt of their run, whose steps the collector merges.
     """
     global _newest_millisecond  # noqa: PLW0603 - what a process has used is a fact of the process
     with _milliseconds:

@@ -58,7 +58,7 @@ def test_a_single_process_counts_attempts_by_its_start():
 
 
 def test_no_two_connections_of_a_process_have_one_attempt():
-    """Two monitors that connect in one millisecond would number their records alike."""
+    """The steps of two monitors that connect in one millisecond would be merged."""
     attempts = [ConnectionSettings.resolve(url="http://127.0.0.1:8600", environ={}).attempt for _ in range(1_000)]
     assert len(set(attempts)) == 1_000
     assert attempts == sorted(attempts)

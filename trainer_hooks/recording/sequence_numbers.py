@@ -12,7 +12,8 @@ __all__ = ["take_first_number"]
 # More steps than any process logs, and as µs no more than a restart takes.
 NUMBERS_APART: Final = 100_000_000
 
-_first_numbers: weakref.WeakKeyDictionary[object, tuple[object, int]] = weakref.WeakKeyDictionary()
+# The rank of each monitor, and the first number of the newest monitor of this rank.
+_newest: weakref.WeakKeyDictionary[object, tuple[object, int]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -23,12 +24,13 @@ def take_first_number(monitor: object, rank: object, now: float) -> int:
     other would soon have the same numbers.
 
     Args:
-        monitor: The monitor; its numbers are free again once it no longer exists.
+        monitor: The monitor; once no monitor of the rank exists, a later one begins with its start time again.
         rank: What names the rank among all ranks of all runs.
         now: Seconds since the epoch.
     """
     with _lock:
-        others = [first + NUMBERS_APART for other, first in _first_numbers.values() if other == rank]
-        first = max([int(now * 1e6), *others])
-        _first_numbers[monitor] = rank, first
+        others = {other: newest for other, (known, newest) in _newest.items() if known == rank}
+        first = max([int(now * 1e6), *(newest + NUMBERS_APART for newest in others.values())])
+        for each in (monitor, *others):  # the others outlive the newest one, whose numbers stay in use at the collector
+            _newest[each] = rank, first
     return first
