@@ -5,7 +5,7 @@ import select
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from monitor_server.text_safety.printable import printable
 
@@ -14,6 +14,7 @@ __all__ = ["LONGEST_FILE", "UnusableFileError", "parse_toml", "read_bounded", "r
 LONGEST_FILE: Final = 1024 * 1024
 LARGEST_INTEGER: Final = 2**63 - 1  # of TOML
 PIECE_BYTES: Final = 1024 * 1024
+Place: TypeAlias = "tuple[Place, str | int] | None"
 # A command in <(...) may need to log in somewhere before it writes.
 SILENT_SECONDS: Final = 60.0
 GIVEN: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -88,16 +89,23 @@ def parse_toml(text: str) -> dict[str, Any]:
         document = tomllib.loads(text)
     except RecursionError:
         raise ValueError("its arrays and tables must not be nested so deeply") from None
-    waiting: list[tuple[str, Any]] = [("", document)]
+    # A place is a chain of keys, because texts would take the length of all names above for each number of an array.
+    waiting: list[tuple[Place, Any]] = [(None, document)]
     while waiting:
         place, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(f"{place}.{name}", held) for name, held in value.items()]
-        elif isinstance(value, list):
-            waiting += [(f"{place}[{number}]", held) for number, held in enumerate(value)]
-        elif isinstance(value, int) and not -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER:
-            raise ValueError(f"an integer must have at most 64 bits, got a longer one at {place.removeprefix('.')}")
+        held = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        waiting += [((place, key), each) for key, each in held]
+        if isinstance(value, int) and not -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER:
+            raise ValueError(f"an integer must have at most 64 bits, got a longer one at {_spell(place)}")
     return document
+
+
+def _spell(place: Place) -> str:
+    spelled: list[str] = []
+    while place is not None:
+        place, key = place
+        spelled.append(f"[{key}]" if isinstance(key, int) else f".{key}")
+    return "".join(reversed(spelled)).removeprefix(".")
 
 
 def _refuse_no_file(path: Path, mode: int) -> None:

@@ -22,24 +22,31 @@ _DECIMAL_POINT = re.compile(r"[-+]?(?:\d*|[1-9]\d{0,2}(?:,\d{3})+)\.\d+(?:[eE][-
 _POINTS_OF_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+")
 # Excel reads, and some programs write, the separator in a line of its own before the heading.
 _ANNOUNCED = re.compile(r"\s*\"?sep=(.)\"?\s*", re.IGNORECASE)
-_RULE = re.compile(r"[\s|+:=-]*[-=]{2}[\s|+:=-]*")
+# What the lines that only draw a table consist of.
+_RULE = re.compile(r"[\s|+:=-]+")
+_STROKE = re.compile(r"[-=]{2}")
 _UNIT_SEPARATOR = "\x1f"
+
+
+def _draws(line: str) -> bool:
+    # One expression for both would take the square of the length for a line of dashes that ends otherwise.
+    return _RULE.fullmatch(line) is not None and _STROKE.search(line) is not None
 
 
 def _between_pipes(line: str) -> str:
     """Return a row of a table in Markdown; nothing for a line that only draws the table."""
-    if _RULE.fullmatch(line):
+    if _draws(line):
         return ""
     return line.strip().removeprefix("|").removesuffix("|").replace("|", _UNIT_SEPARATOR)
 
 
 def _between_wide_gaps(line: str) -> str:
     """Return an aligned row whose names may contain single blanks."""
-    return "" if _RULE.fullmatch(line) else re.sub(r"\s{2,}|\t", _UNIT_SEPARATOR, line.strip())
+    return "" if _draws(line) else re.sub(r"\s{2,}|\t", _UNIT_SEPARATOR, line.strip())
 
 
 def _between_blanks(line: str) -> str:
-    return "" if _RULE.fullmatch(line) else _UNIT_SEPARATOR.join(line.split())
+    return "" if _draws(line) else _UNIT_SEPARATOR.join(line.split())
 
 
 def _unchanged(line: str) -> str:
@@ -100,7 +107,7 @@ class Layout:
 LAYOUTS = (
     Layout(","),
     Layout("\t"),
-    Layout(";", has_decimal_commas=True),
+    Layout(";"),
     Layout(_UNIT_SEPARATOR, prepare=_between_pipes, is_proven=False),
     Layout(_UNIT_SEPARATOR, prepare=_between_blanks, is_proven=False),
     Layout(_UNIT_SEPARATOR, prepare=_between_wide_gaps, is_proven=False),
@@ -129,7 +136,7 @@ def find_layout(text: str, *, is_cut: bool) -> Layout | None:
             continue
         fitting = _fit(replace(layout, comments=comments), first)
         if fitting is not None:
-            return replace(fitting, has_decimal_commas=layout.has_decimal_commas or _has_commas(fitting, known))
+            return replace(fitting, has_decimal_commas=_has_commas(fitting, known))
     return None
 
 
@@ -170,10 +177,15 @@ def _fit(layout: Layout, lines: Sequence[str]) -> Layout | None:
 
 
 def _has_commas(layout: Layout, lines: Sequence[str]) -> bool:
-    """Return whether numbers have decimal commas: more cells can only be read with them than only without."""
+    """Return whether numbers have decimal commas: more cells can only be read with them than only without.
+
+    Between semicolons, which programs choose because of decimal commas, one such cell is enough, or none of either.
+    """
     if layout.delimiter == ",":
         return False
     cells = [cell.strip().removesuffix("%").rstrip() for row in _cells(layout, lines)[1:] for cell in row]
     commas = sum(ungrouped(cell) is None and _DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells)
-    points = sum(_DECIMAL_POINT.fullmatch(cell) is not None for cell in cells)
-    return commas > points
+    points = sum(
+        _DECIMAL_POINT.fullmatch(cell) is not None and _POINTS_OF_THOUSANDS.fullmatch(cell) is None for cell in cells
+    )
+    return bool(commas) or not points if layout.delimiter == ";" else commas > points

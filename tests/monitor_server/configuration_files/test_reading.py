@@ -2,11 +2,18 @@
 
 import os
 import socket
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from monitor_server.configuration_files.reading import LONGEST_FILE, UnusableFileError, read_bounded, read_toml
+from monitor_server.configuration_files.reading import (
+    LONGEST_FILE,
+    UnusableFileError,
+    parse_toml,
+    read_bounded,
+    read_toml,
+)
 
 
 def test_a_file_is_read_as_toml(tmp_path):
@@ -46,6 +53,16 @@ def test_an_unusable_file_is_named_with_the_reason(content, message, tmp_path):
     with pytest.raises(UnusableFileError, match=message) as raised:
         read_toml(path)
     assert str(path) in str(raised.value)
+
+
+def test_a_long_name_above_many_numbers_takes_little_memory():
+    """Somebody who may check a text could otherwise fill the collector's memory with one of a megabyte."""
+    text = f"{'a' * 1_000} = [{'1, ' * 10_000}]"
+    tracemalloc.start()
+    parse_toml(text)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 5e6
 
 
 def test_a_missing_file_is_named(tmp_path):

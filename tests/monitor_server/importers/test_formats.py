@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from monitor_server.importers.formats.table_layout import find_layout
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
@@ -113,6 +114,20 @@ def test_a_table_with_decimal_commas_is_read(tmp_path):
         {"reward/mean": 0.75, "entropy/mean": 0.5},
     ]
     assert [row["note"] for row in rows] == ["a,b", "1,2,3"]
+
+
+def test_points_between_semicolons_are_decimal_points_where_no_number_has_a_comma(tmp_path):
+    """numpy.savetxt writes the step 1.000, which separates thousands only in a table with decimal commas."""
+    for reward, first in (("0.5", 1), ("0,5", 1_000)):
+        rows = "".join(f"{step}.000;{reward}\n" for step in (1, 2, 3))
+        (tmp_path / "run.csv").write_text(f"step;reward\n{rows}")
+        steps, _ = only(tmp_path / "run.csv")
+        assert [(step.step, step.signals) for step in steps[:1]] == [(first, {"reward/mean": 0.5})]
+
+
+def test_a_line_of_dashes_that_ends_otherwise_is_read_at_once():
+    """The time of the search for lines that draw a table grows with the length of the line, and not with its square."""
+    assert find_layout("-" * 500_000 + " x\nstep reward\n1 0.5\n", is_cut=False) is None
 
 
 TABLES = {
