@@ -19,7 +19,8 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, ReportedResponses
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
-from trainer_hooks.ranks.agreement import Coordinator, SingleProcessCoordinator, make_coordinator
+from trainer_hooks.ranks.agreement import make_coordinator
+from trainer_hooks.ranks.coordinators import Coordinator, SingleProcessCoordinator
 from trainer_hooks.ranks.process_group import find_world_size
 from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import ActionReport

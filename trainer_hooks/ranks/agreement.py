@@ -9,8 +9,8 @@ group itself was built:
 2. When all ranks are armed, rank 0 *fixes* the step after which to act, which is the next one. It writes this before it
    takes part in that step's collectives, and no rank can end the step before rank 0 has taken part. So every rank that
    reads the store at the end of that step finds it.
-3. If a rank never receives the alert, nothing is fixed. After a while rank 0 refuses, and no rank acts. The while is
-   counted in seconds and in steps: within one step of several minutes, no rank can answer another.
+3. If a rank never receives the alert, nothing is fixed. Rank 0 refuses after some seconds and some steps, because no
+   rank can answer another within one step of several minutes. Then no rank acts.
 4. If a person's request expires by rank 0's clock before its step is fixed, rank 0 refuses it for all ranks. Once the
    step is fixed, the request is carried out.
 
@@ -27,23 +27,24 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from dataclasses import dataclass
+from typing import Self
 
 from torch import distributed
 
 from trainer_hooks.actions import Decision
+from trainer_hooks.ranks.coordinators import (
+    EXPIRED,
+    Coordinator,
+    RefusingCoordinator,
+    SettledDecision,
+    SingleProcessCoordinator,
+    without_lost_rollbacks,
+)
 from trainer_hooks.ranks.process_group import KeyValueStore, open_store, synchronize_device
 from trainer_hooks.text_safety import describe_error
 
-__all__ = [
-    "Coordinator",
-    "RefusingCoordinator",
-    "SettledDecision",
-    "SingleProcessCoordinator",
-    "StoreCoordinator",
-    "make_coordinator",
-]
+__all__ = ["StoreCoordinator", "make_coordinator"]
 
 # Alerts come with the answer to a batch, so each rank receives them at every step, or with a heartbeat every 15 s.
 PATIENCE_SECONDS = 60.0
@@ -54,71 +55,12 @@ PATIENCE_STEPS = 3
 # decides then. That rank reads it one step later.
 LATE_STEPS = 2
 REFUSED = "refused"
-EXPIRED = "expired: its time limit had passed before the end of a step"
 
 # Coordinators have the same numbers on every rank, because all ranks run one script. If the numbers differ, no rank
 # answers the proposals of another, and no rank acts.
 _numbers = itertools.count()
 
 logger = logging.getLogger("trainer_hooks")
-
-
-@dataclass(frozen=True, slots=True)
-class SettledDecision:
-    """A decision to carry out now, or a refused decision, which is not tried again; one of the ranks reports it.
-
-    Attributes:
-        decision: The decision.
-        refusal: Why it was refused; None where it is to be carried out.
-        is_reported_here: Whether this rank reports it.
-    """
-
-    decision: Decision
-    refusal: str | None = None
-    is_reported_here: bool = True
-
-
-class Coordinator(Protocol):
-    """Decides after each step which decisions every rank carries out now."""
-
-    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
-        """Add new decisions of this rank, and return those of all open decisions that are settled after this step.
-
-        Every rank calls this after every step.
-        """
-
-
-class SingleProcessCoordinator:
-    """Settles decisions of a single process.
-
-    Args:
-        clock: Monotonic seconds.
-    """
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-
-    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
-        """Settle all decisions at once."""
-        now = self._clock()
-        return _without_lost_rollbacks(
-            [SettledDecision(decision, EXPIRED if decision.has_expired(now) else None) for decision in decisions]
-        )
-
-
-class RefusingCoordinator:
-    """Refuses decisions of several processes that cannot agree.
-
-    Args:
-        reason: Why they cannot agree.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
-        """Refuse all decisions."""
-        return [SettledDecision(decision, self._reason) for decision in decisions]
 
 
 @dataclass(slots=True)
@@ -201,7 +143,7 @@ class StoreCoordinator:
                 # Rank 0 reports for all ranks, except for an alert that it has not received.
                 is_reported_here = self._rank == 0 or not item.is_armed
                 settled.append(SettledDecision(item.decision, refusal, is_reported_here))
-        return _without_lost_rollbacks(settled)
+        return without_lost_rollbacks(settled)
 
     def _coordinate(self, key: str, item: _OpenDecision) -> str | None:
         """Propose, and fix the step when all ranks are armed; return a refusal if a rank is not armed in time."""
@@ -271,18 +213,6 @@ class StoreCoordinator:
     def _is_late(self, item: _OpenDecision) -> bool:
         seconds, steps = self._clock() - item.opened_at, self._steps - item.opened_after
         return seconds > PATIENCE_SECONDS and steps >= PATIENCE_STEPS
-
-
-def _without_lost_rollbacks(settled: list[SettledDecision]) -> list[SettledDecision]:
-    """Refuse a rollback after the step after which training ends; the result is the same on every rank."""
-    if not any(each.decision.action == "stop" and each.refusal is None for each in settled):
-        return settled
-    return [
-        replace(each, refusal="training ends after this step, because a stop is carried out")
-        if each.decision.action == "rollback" and each.refusal is None
-        else each
-        for each in settled
-    ]
 
 
 def make_coordinator(world_size: int) -> Coordinator:

@@ -14,7 +14,7 @@ from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.action_requests.conftest import Asked
 from tests.store_connections import noted_statements
 from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.ranks.agreement import SingleProcessCoordinator
+from trainer_hooks.ranks.coordinators import SingleProcessCoordinator
 
 
 def answer(request, outcome, detail=""):

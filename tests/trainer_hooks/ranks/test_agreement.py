@@ -7,11 +7,10 @@ from trainer_hooks.actions import Decision
 from trainer_hooks.ranks.agreement import (
     PATIENCE_SECONDS,
     PATIENCE_STEPS,
-    RefusingCoordinator,
-    SingleProcessCoordinator,
     StoreCoordinator,
     make_coordinator,
 )
+from trainer_hooks.ranks.coordinators import RefusingCoordinator, SingleProcessCoordinator
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
 STEPS = 12

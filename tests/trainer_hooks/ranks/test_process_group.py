@@ -10,7 +10,8 @@ from torch.distributed import HashStore, TCPStore
 
 from trainer_hooks.actions import Decision
 from trainer_hooks.ranks import process_group
-from trainer_hooks.ranks.agreement import RefusingCoordinator, make_coordinator
+from trainer_hooks.ranks.agreement import make_coordinator
+from trainer_hooks.ranks.coordinators import RefusingCoordinator
 from trainer_hooks.ranks.participation import Unanimity
 from trainer_hooks.ranks.process_group import open_store
 from trainer_hooks.wire import AlertNotice

@@ -10,7 +10,8 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor
-from trainer_hooks.ranks.agreement import Coordinator, make_coordinator
+from trainer_hooks.ranks.agreement import make_coordinator
+from trainer_hooks.ranks.coordinators import Coordinator
 from trainer_hooks.recording.health import UNHEALTHY_PHASES
 from trainer_hooks.wire import ActionReport
 
