@@ -9,7 +9,8 @@ __all__ = ["RetriedRuns"]
 
 # A usual slice has no more steps or records than this.
 SMALLEST_SLICES: Final = max(MAX_STEPS_PER_SLICE, RECORDS_PER_SLICE)
-# A run beyond it is tried once more as usual before its smallest slices.
+# A run beyond it is quarantined at its first failure. If it replaced another one, runs that fail in turn would be tried
+# again for ever.
 MAX_RUNS: Final = 4_096
 
 
@@ -35,7 +36,7 @@ class RetriedRuns:
         """Note a slice that has failed; return whether the run is to be tried again, in its smallest slices."""
         if self._left.pop(run_id, None) is not None:
             return False
-        while len(self._left) >= MAX_RUNS:
-            del self._left[next(iter(self._left))]
+        if len(self._left) >= MAX_RUNS:
+            return False
         self._left[run_id] = SMALLEST_SLICES
         return True

@@ -1,5 +1,7 @@
 """Runs whose slice has failed are tried again in the smallest slices."""
 
+from collections import Counter, deque
+
 from monitor_server.step_processing.scheduling import retried_runs
 from monitor_server.step_processing.scheduling.retried_runs import RetriedRuns
 
@@ -25,11 +27,16 @@ def test_a_run_goes_on_as_usual_after_its_smallest_slices(monkeypatch):
     assert len(runs) == 0
 
 
-def test_more_failing_runs_than_are_remembered_replace_the_oldest(monkeypatch):
-    """That one gets one more usual slice before its smallest ones."""
+def test_more_failing_runs_than_are_remembered_are_all_given_up(monkeypatch):
+    """A defect may concern all runs: they fail one after the other, and each comes to its end."""
     monkeypatch.setattr(retried_runs, "MAX_RUNS", 3)
-    runs = RetriedRuns()
-    for run in "abcd":
-        assert runs.note_failure(run)
-    assert len(runs) == 3
-    assert "a" not in runs
+    runs, queue = RetriedRuns(), deque("abcde")
+    failures = Counter()
+    while queue:
+        run = queue.popleft()
+        failures[run] += 1
+        assert failures[run] <= 2
+        if runs.note_failure(run):
+            queue.append(run)
+        assert len(runs) <= 3
+    assert len(runs) == 0
