@@ -79,11 +79,13 @@ class Layout:
         return csv.reader(self._prepared(lines), delimiter=self.delimiter, quoting=quoting)
 
     def _prepared(self, lines: Iterable[str]) -> Iterator[str]:
-        for place, line in enumerate(lines):
-            if place < self.comments:
+        place = 0  # among the lines that are not blank, as `find_layout` counts them
+        for line in lines:
+            if place < self.comments or not line.strip():
                 yield ""
             else:  # numpy writes the heading itself as a comment
                 yield self.prepare(line.removeprefix("#").lstrip() if place == self.comments else line)
+            place += bool(line.strip())
 
     def value(self, name: str, cell: str) -> object:
         """Return the content of a cell; numbers as spreadsheets write them become numbers, other text is unchanged."""

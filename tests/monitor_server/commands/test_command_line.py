@@ -393,7 +393,7 @@ def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command, monkeypa
     ],
 )
 def test_a_command_names_the_library_that_it_needs_for_one_of_its_tasks(command, library):
-    """The base install has the command, whose other tasks need a collector alone; there was a traceback."""
+    """The base install has the command, whose other tasks need a collector alone."""
     code = f"import sys; sys.modules['{library}'] = None\nfrom monitor_server.commands.main import main\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}sys.exit(main({command!r}))"], capture_output=True, text=True, check=False

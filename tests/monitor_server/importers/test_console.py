@@ -303,10 +303,11 @@ def test_infinity_and_nan_may_be_spelled_in_capitals(tmp_path, spelling):
         "Epoch 1, Step 5: reward=0.5 entropy=0.4 loss=25% best reward=0.9",
         "Step 5/100: reward: 0.5 entropy: 0.4 loss: 0.25",
         "step 5 | reward 0.5 entropy=0.4 loss: 0.25 (target entropy: 0.9)",
+        "step 5 | validation accuracy 0.4 reward=0.9 entropy: 0.9 | reward 0.5 entropy=0.4 loss: 0.25 eval: kl=0.1",
     ],
 )
 def test_numbers_with_blanks_alone_between_them_are_all_read(tmp_path, line):
-    """Only the first of them was a number of the step."""
+    """Those of an evaluation in the same line are not numbers of the step."""
     (tmp_path / "run.log").write_text(line + "\n")
     (log,) = find_logs([tmp_path / "run.log"])
     (step,) = observe(log.read(ReadReport()), NameMapping().signals)

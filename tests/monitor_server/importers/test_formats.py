@@ -137,6 +137,15 @@ TABLES = {
         "2\t0,25\t1234,5",
         "3\t0,5\tNaN",
     ],
+    "comments and blank lines": [
+        "# made by a loop",
+        "  ",
+        "# step,reward,grad_norm",
+        "1,0.1,1",
+        "  ",
+        "2,0.25,1234.5",
+        "3,0.5,nan",
+    ],
     "announced": [
         "sep=;",
         "step;reward;grad_norm",

@@ -203,7 +203,7 @@ def read_pipes(line: str) -> Row | None:
             continue
         _set(row, segment.group(1).strip(), segment.group(2), segment.group(3))
         for named in _NAMED.finditer(part, segment.end()):  # many loops put only blanks between the numbers
-            if not _is_qualified(part, named.start()):
+            if not (_is_qualified(part, named.start()) or is_evaluation(part[: named.start()])):
                 _set(row, *named.groups())
     return _with_step(row, int(found.group(1)))
 
