@@ -60,8 +60,8 @@ class MachineState(msgspec.Struct, array_like=True):
         since_time: The time of that step, or of a later one whose time is earlier, because the trainer's clock was
             ahead.
         heard_at: The time at which the signal was last recorded or the attempt began, by the clock of the collector;
-            infinite from the end of the run until the clock is read for a run that goes on. A later reading that is
-            earlier shows that the clock was ahead, and counts instead.
+            infinite between the end of the run and the first reading of the clock after the run goes on. If a later
+            reading is earlier, the clock was ahead, and that reading counts instead.
         has_data: Whether the newest step had the data that the rule needs.
         observed: The newest value of the signal.
         reference: The value that it was compared with: from an earlier step, or from another run.

@@ -74,6 +74,7 @@ class _OpenDecision:
     opened_at: float
     opened_after: int
     is_armed: bool = False
+    is_proposed: bool = False
     after_step: int | None = None
     late_steps: int = 0
     has_warned: bool = False
@@ -149,14 +150,15 @@ class StoreCoordinator:
         """Propose, and fix the step when all ranks are armed; return a refusal if a rank is not armed in time."""
         if item.after_step is not None:
             return None
-        is_proposed, item.is_armed = item.is_armed, True
+        item.is_armed = True
         if item.decision.has_expired(self._clock()):
             # The refusal comes first: a rank that sees the proposal then finds it.
             self._store.set(f"{key}/after", REFUSED)
             self._store.set(f"{key}/proposed", "")
             return EXPIRED
-        if not is_proposed:
+        if not item.is_proposed:
             self._store.set(f"{key}/proposed", "")
+            item.is_proposed = True
         if self._read(key, item):
             return None
         armed = 1 + self._store.add(f"{key}/armed", 0)

@@ -135,6 +135,19 @@ def test_a_store_that_fails_for_one_decision_costs_no_other():
     assert first.taken["a"] == second.taken["a"] == 3
 
 
+@pytest.mark.parametrize("fault", ["before", "after"])
+def test_a_proposal_that_fails_is_made_again(fault):
+    """A single fault of the connection costs a step, and not the action."""
+    store, clock = HashStore(), [0.0]
+    first = Rank(0, 2, FailingStore(store, iter([fault])), {"a": 1}, clock)
+    second = Rank(1, 2, store, {"a": 1}, clock)
+    for _ in range(4):
+        first.end_step()
+        second.end_step()
+    assert first.taken == second.taken
+    assert first.taken.keys() == {"a"}
+
+
 @pytest.mark.parametrize(("number", "late"), [(100, 0), (0, 2)])
 def test_ranks_that_count_their_steps_otherwise_do_not_act(number, late):
     """A rank that began later, or with another number, would act after another step, so no rank does."""
