@@ -35,8 +35,13 @@ ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet r
 NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
 
 
-_milliseconds = threading.Lock()
+_milliseconds = threading.RLock()
 _newest_millisecond = 0
+
+if hasattr(os, "register_at_fork"):  # a forked child must not find it held by a thread that it does not have
+    os.register_at_fork(
+        before=_milliseconds.acquire, after_in_parent=_milliseconds.release, after_in_child=_milliseconds.release
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 The collector takes a record with a known number for a repetition, and does not store it again.
 """
 
+import os
 import threading
 import weakref
 from typing import Final
@@ -14,7 +15,10 @@ NUMBERS_APART: Final = 100_000_000
 
 # The rank of each monitor, and the first number of the newest monitor of this rank.
 _newest: weakref.WeakKeyDictionary[object, tuple[object, int]] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()
+
+if hasattr(os, "register_at_fork"):  # a forked child must not find it held by a thread that it does not have
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def take_first_number(monitor: object, rank: object, now: float) -> int:

@@ -1,4 +1,9 @@
 import itertools
+import os
+import subprocess
+import sys
+
+import pytest
 
 from trainer_hooks.recording.sequence_numbers import NUMBERS_APART, take_first_number
 
@@ -21,3 +26,39 @@ def test_the_first_monitor_of_a_rank_begins_with_its_time():
     """So the numbers of a later process, and of a later monitor, are higher."""
     for now in (1.6e9, 1.6e9 + 1):
         assert take_first_number(Reporter(), "another rank", now) == int(now * 1e6)
+
+
+FORKING = """
+import os, signal, sys, threading
+from tests.trainer_hooks.recording.test_sequence_numbers import Reporter
+from trainer_hooks.recording.sequence_numbers import take_first_number
+from trainer_hooks.settings import ConnectionSettings
+
+def connect():
+    ConnectionSettings.resolve(url="http://127.0.0.1:8600", environ={})
+    take_first_number(Reporter(), "rank", 1.0)
+
+def connect_for_ever():
+    while True:
+        connect()
+
+connect()
+sys.setswitchinterval(1e-6)
+for _ in range(3):
+    threading.Thread(target=connect_for_ever, daemon=True).start()
+for _ in range(40):
+    child = os.fork()
+    if not child:
+        signal.alarm(10)
+        connect()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        os._exit(1)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+def test_a_child_that_is_forked_while_other_threads_connect_can_connect():
+    """The child has none of the threads, so it would wait for ever for what one of them holds."""
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], check=False).returncode == 0
