@@ -104,6 +104,6 @@ def _sparkline(values: Sequence[float | None]) -> str:
     for index, value in enumerate(values):
         if value is not None and math.isfinite(value):
             x, y = index / width * 98 + 1, 22 - (value / 2 - low) / span * 20
-            parts.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}")
+            parts.append(f"L{x:.1f} {y:.1f}" if is_down else f"M{x:.1f} {y:.1f}h0")  # a lone value is a dot
         is_down = value is not None
     return f'<svg viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true"><path d="{"".join(parts)}"/></svg>'

@@ -39,7 +39,7 @@
     let path = "";
     let isPenDown = false;
     values.forEach((value, index) => {
-      if (value !== null) path += `${isPenDown ? "L" : "M"}${place(value, index)}`;
+      if (value !== null) path += isPenDown ? `L${place(value, index)}` : `M${place(value, index)}h0`; // a lone value is a dot
       isPenDown = value !== null;
     });
     const last = values.length - 1;

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final, TypeVar
 
 from dashboard.collector_client.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
-from dashboard.figures.curves.lines import has_digit_ticks
+from dashboard.figures.curves.lines import has_digit_ticks, lone_dots, lone_points
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import LIGHT
@@ -180,12 +180,17 @@ def _span(points: Sequence[tuple[float, object]]) -> float:
     return max(places) - min(places) if places else 0.0
 
 
-def _standing_out(points: Sequence[tuple[float, object]], longest: float) -> Figure:
-    """Return the style that makes a line visible beside longer lines: it lies above them, and a short line has dots."""
+def _standing_out(points: Curve, longest: float) -> Figure:
+    """Return the style that makes a line visible beside longer lines: it lies above them, and a short line has dots.
+
+    So does a point between two gaps.
+    """
     span = _span(points)
     if span <= SHORT * longest:
         return {"mode": "lines+markers", "marker": {"size": 5}, "zorder": HIGHEST}
-    return {"zorder": int(math.log2(longest / span))}
+    layer: Figure = {"zorder": int(math.log2(longest / span))}
+    lone = lone_points([value for _, value in points])
+    return layer | {"mode": "lines+markers", "marker": {"size": lone_dots(lone)}} if any(lone) else layer
 
 
 def _points(compared: Compared, signal: str, align: str) -> Points:

@@ -63,7 +63,7 @@ def _panel(
         path, is_down = "", False
         for x, y in zip(trace["x"], trace["y"], strict=True):
             if y is not None:
-                path += f"{'L' if is_down else 'M'}{place(x, y)}"
+                path += f"L{place(x, y)}" if is_down else f"M{place(x, y)}h0"  # a point between two gaps is a dot
             is_down = y is not None
         name = "primary" if trace["line"]["color"] == PRIMARY else "secondary"
         drawn += f'<path class="still-line" d="{path}" style="stroke:var(--{name})"/>'

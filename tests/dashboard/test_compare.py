@@ -117,6 +117,7 @@ def test_a_log_axis_has_gaps_where_it_has_no_place():
         "data"
     ]
     assert line["y"] == [0.5, None, None, 2.0]
+    assert line["marker"]["size"] == [4, 0, 0, 4]  # both values are alone between gaps
 
 
 def test_a_run_that_never_accelerated_is_not_aligned_by_that():

@@ -93,12 +93,18 @@ def test_elements_are_written_without_ids_and_controls():
 
 def test_a_sparkline_of_the_largest_numbers_stays_within_its_place():
     """Their distance is no number."""
-    assert 'd="M1.0 2.0L50.0 22.0L99.0 12.0"' in html_text(sparkline([1.7e308, -1.7e308, 0.0], signal="reward/mean"))
+    assert 'd="M1.0 2.0h0L50.0 22.0L99.0 12.0"' in html_text(sparkline([1.7e308, -1.7e308, 0.0], signal="reward/mean"))
 
 
 def test_a_sparkline_has_a_gap_where_a_value_is_not_finite():
     """The pen is lifted."""
     assert html_text(sparkline([1.0, float("nan"), 2.0, 3.0], signal="reward/mean")).count("M") == 2
+
+
+def test_a_value_between_two_gaps_is_a_dot_of_a_sparkline():
+    """A move of the pen alone draws nothing."""
+    drawn = html_text(sparkline([1.0, float("nan"), 2.0], signal="reward/mean"))
+    assert 'd="M1.0 22.0h0M99.0 2.0h0"' in drawn
 
 
 def test_only_components_can_be_written():

@@ -44,6 +44,16 @@ def test_a_panel_has_raw_values_and_the_average_over_them():
     assert [trace["meta"]["role"] for trace in averaged["data"]] == ["line", "marks", "average"]
 
 
+def test_a_value_between_two_gaps_has_a_dot():
+    """A line without dots would not show it: a reward that is 0 in two of three steps would be an empty log chart."""
+    values = [0.5 if step % 3 == 0 else 0.0 for step in range(60)]
+    drawn = signal_figure(series(range(60), values), view=PanelView(is_log=True), phases=[], alerts=[])["data"][0]
+    assert drawn["mode"] == "lines+markers"
+    assert [size > 0 for size in drawn["marker"]["size"]] == [value > 0 for value in values]
+    whole = signal_figure(series(range(60), values), view=PanelView(), phases=[], alerts=[])["data"][0]
+    assert whole["mode"] == "lines"
+
+
 def test_phases_and_alerts_are_placed_in_time_as_well():
     """A phase from step 2 on begins at the time of step 2."""
     phases = [{"phase": "healthy", "from_step": 0, "to_step": 1}, {"phase": "decay", "from_step": 2, "to_step": None}]

@@ -8,9 +8,10 @@ from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.panels import Line
 from dashboard.theme import SEVERITIES
 
-__all__ = ["has_digit_ticks", "mark_places", "signal_traces", "spell_value"]
+__all__ = ["has_digit_ticks", "lone_dots", "lone_points", "mark_places", "signal_traces", "spell_value"]
 
 FEW_POINTS: Final = 40
+DOT: Final = 4  # pixels
 NARROW: Final = 7  # the largest value over the smallest, below which there may be no tick among 1, 2 and 5
 WIDE: Final = 100
 GLYPHS: Final = {"NaN": "✕", "∞": "▲", "−∞": "▼"}
@@ -26,16 +27,18 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
     steps, values = series["steps"], series["values"]
     is_drawn = [math.isfinite(value) and (value > 0 or not is_log) for value in values]
     common: Figure = {"type": "scatter", "xaxis": "x", "yaxis": axis, "showlegend": False}
+    column = [value if ok else None for value, ok in zip(values, is_drawn, strict=True)]
+    is_few, lone = len(steps) <= FEW_POINTS, lone_points(column)
     drawn = {
         **common,
-        "mode": "lines+markers" if len(steps) <= FEW_POINTS else "lines",
+        "mode": "lines+markers" if is_few or any(lone) else "lines",
         "name": line.signal,
         "x": list(steps),
-        "y": [value if ok else None for value, ok in zip(values, is_drawn, strict=True)],
+        "y": column,
         "line": {"color": line.colour, "width": 1.6, "dash": "2px,3px" if line.is_dotted else "solid"},
-        "marker": {"size": 4, "color": line.colour},
+        "marker": {"size": DOT if is_few else lone_dots(lone), "color": line.colour},
         "connectgaps": False,
-        "cliponaxis": len(steps) > FEW_POINTS,  # else the marker of the first step, on the axis, is half a marker
+        "cliponaxis": not is_few,  # else the marker of the first step, on the axis, is half a marker
         "hovertemplate": "%{y:.4g}",
         "meta": {"role": "line", "signal": line.signal, "is_log": is_log, "is_sum": line.is_sum},
     }
@@ -56,6 +59,20 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
         "meta": {"role": "marks", "signal": line.signal},
     }
     return [drawn, marks]
+
+
+def lone_points(column: Sequence[float | None]) -> list[bool]:
+    """Return for each point whether it lies between two gaps, where a line without dots would not show it."""
+    is_drawn = [False, *(value is not None for value in column), False]
+    return [
+        is_held and not (before or after)
+        for before, is_held, after in zip(is_drawn, is_drawn[1:], is_drawn[2:], strict=False)
+    ]
+
+
+def lone_dots(lone: Sequence[bool]) -> list[int] | int:
+    """Return the sizes of the dots of a line of many points, of which only lone points have one."""
+    return [DOT * is_lone for is_lone in lone] if any(lone) else DOT
 
 
 def mark_places(values: Sequence[float], is_drawn: Sequence[bool]) -> list[float]:
