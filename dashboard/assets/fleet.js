@@ -234,6 +234,12 @@
     return { name, query: query() };
   }
 
+  /* A view belongs to everybody, and it cannot be brought back. */
+  function forgetFleetView() {
+    const isMeant = view && window.confirm(`Delete the view "${view.name}" for everybody? This cannot be undone.`);
+    return isMeant ? { id: view.id, at: Date.now() } : window.dash_clientside.no_update;
+  }
+
   function openFleetView(chosen, views) {
     const api = grid();
     view = views.find((each) => each.id === chosen) || null;
@@ -303,6 +309,6 @@
   window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep, toggleFleetGroup });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, {
-    arrangeFleet, chooseFleetColumns, endFleetLoading, exportFleet, openFleetView, readFleetAgain, saveFleetView, toggleWall,
+    arrangeFleet, chooseFleetColumns, endFleetLoading, exportFleet, forgetFleetView, openFleetView, readFleetAgain, saveFleetView, toggleWall,
   });
 })();

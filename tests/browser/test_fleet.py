@@ -212,8 +212,15 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     expect(names(visit)).to_have_text(["r4-seed4"])
     expect(visit.page.locator("#fleet-view")).to_contain_text("the <b>fourth</b>")
     expect(visit.page.locator("#fleet-view-state")).to_be_empty()
-    visit.page.get_by_role("button", name="Delete view").click()
-    expect(visit.page.get_by_role("button", name="Delete view")).to_be_hidden()
+    delete = visit.page.get_by_role("button", name="Delete view")
+    visit.page.once("dialog", lambda dialog: dialog.dismiss())
+    with visit.page.expect_event("dialog") as asked:
+        delete.click()
+    assert asked.value.message == 'Delete the view "the <b>fourth</b>" for everybody? This cannot be undone.'
+    assert [held["id"] for held in fleet.get("/views")["items"]] == [view["id"]]
+    visit.page.once("dialog", lambda dialog: dialog.accept())
+    delete.click()
+    expect(delete).to_be_hidden()
     assert fleet.get("/views")["items"] == []
 
 

@@ -23,17 +23,17 @@ async def read_views(api_url: str) -> list[ViewItem]:
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the callbacks that save a view under a name, and delete the chosen view."""
+    """Register the callback that saves a view under a name, or deletes a view."""
 
     async def change(
-        to_save: Mapping[str, str] | None, _clicks: int | None, chosen: str | None
+        to_save: Mapping[str, str] | None, to_delete: Mapping[str, str] | None, chosen: str | None
     ) -> tuple[object, object, object, str]:
         try:
             async with ApiClient(api_url) as api:
                 if ctx.triggered_id == fleet_ids.VIEW_TO_SAVE and to_save:
                     chosen = (await api.views.save(to_save["name"], to_save["query"]))["id"]
-                elif ctx.triggered_id == fleet_ids.FORGET and chosen:
-                    await api.views.delete(chosen)
+                elif ctx.triggered_id == fleet_ids.VIEW_TO_DELETE and to_delete:
+                    await api.views.delete(to_delete["id"])
                     chosen = None
                 views = await api.views.all()
         except ApiError as error:
@@ -46,7 +46,7 @@ def register(app: Dash, api_url: str) -> None:
         Output(fleet_ids.VIEW, "value"),
         Output(fleet_ids.VIEW_STATE, "children"),
         Input(fleet_ids.VIEW_TO_SAVE, "data"),
-        Input(fleet_ids.FORGET, "n_clicks"),
+        Input(fleet_ids.VIEW_TO_DELETE, "data"),
         State(fleet_ids.VIEW, "value"),
         prevent_initial_call=True,
     )(change)
