@@ -45,11 +45,12 @@ async def settings_page(api_url: str) -> Component:
     """Draw the page; a section that the caller's key may not read states the scope that it needs."""
     try:
         async with ApiClient(api_url) as api:
+            is_admin = asyncio.ensure_future(api.keys.is_admin())
             keys, channels, projects, retention, audit = await asyncio.gather(
                 _section(api.keys.all, _keys),
                 _section(lambda: _channels(api), _notifications),
-                _section(lambda: read_project_table(api), lambda table: table),
-                _section(lambda: _retention(api), lambda read: retention_shown(*read)),
+                _section(lambda: read_project_table(api, is_admin), lambda table: table),
+                _section(lambda: _retention(api, is_admin), lambda read: retention_shown(*read)),
                 _section(lambda: api.audit(limit=AUDIT_ENTRIES), audit_table),
             )
     except UnreachableError as error:
@@ -105,9 +106,9 @@ async def _channels(
     return channels, settings, versions
 
 
-async def _retention(api: ApiClient) -> tuple[Sequence[LimitItem], bool]:
+async def _retention(api: ApiClient, is_admin: Awaitable[bool]) -> tuple[Sequence[LimitItem], bool]:
     """Read the limits, and whether the caller may save some."""
-    return await api.retention.limits(), await api.keys.is_admin()
+    return await asyncio.gather(api.retention.limits(), is_admin)
 
 
 def _keys(keys: Sequence[KeyItem]) -> Component:

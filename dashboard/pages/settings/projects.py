@@ -1,5 +1,8 @@
 """The callbacks of projects: they delete a project after a confirmation, and read the list again with the tab."""
 
+import asyncio
+from collections.abc import Awaitable
+
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
@@ -48,6 +51,12 @@ def register(app: Dash, api_url: str) -> None:
     )(delete_project)
 
 
-async def read_project_table(api: ApiClient) -> Component:
-    """Read the projects and whether the caller may delete them, and return their table."""
-    return project_table(await api.runs.groups("project", {}), is_editable=await api.keys.is_admin())
+async def read_project_table(api: ApiClient, is_admin: Awaitable[bool] | None = None) -> Component:
+    """Read the projects and whether the caller may delete them, and return their table.
+
+    Args:
+        api: The collector.
+        is_admin: Whether the caller may do everything, if the page reads that for other sections too.
+    """
+    projects, is_editable = await asyncio.gather(api.runs.groups("project", {}), is_admin or api.keys.is_admin())
+    return project_table(projects, is_editable=is_editable)
