@@ -96,6 +96,7 @@ def style_sheet() -> str:
     """Return the colours and fonts as CSS custom properties, light and dark, for assets/*.css.
 
     The system chooses between light and dark, unless the attribute ``data-theme`` of the root does (assets/theme.js).
+    Paper is light.
     """
     fixed = {
         "font": FONT,
@@ -112,8 +113,8 @@ def style_sheet() -> str:
     return "\n".join(
         [
             f":root{{color-scheme:light dark;{_properties(fixed | dict(LIGHT))}}}",
-            f"@media (prefers-color-scheme: dark){{:root:not([data-theme]){{{_properties(DARK)}}}}}",
-            f":root[data-theme=dark]{{color-scheme:dark;{_properties(DARK)}}}",
+            f"@media screen and (prefers-color-scheme: dark){{:root:not([data-theme]){{{_properties(DARK)}}}}}",
+            f"@media screen{{:root[data-theme=dark]{{color-scheme:dark;{_properties(DARK)}}}}}",
             ":root[data-theme=light]{color-scheme:light}",
             *tints,
             *_figure_rules(),

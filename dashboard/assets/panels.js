@@ -208,6 +208,8 @@
     document.querySelectorAll("[data-panel-group]").forEach((group) => {
       group.hidden = !group.querySelector("[data-panel]:not([hidden])");
     });
+    const note = document.getElementById("workspace-none-found");
+    if (note) note.hidden = !text || Boolean(document.querySelector("[data-panel]:not([hidden])"));
   }
 
   function remember() {

@@ -12,6 +12,7 @@ ZOOM: Final = "workspace-zoom"  # the zoomed interval in units of the axis, or n
 WANTED: Final = "workspace-wanted"  # which panels the browser wants drawn, and how
 COUNT: Final = "workspace-count"
 LEFT_OUT: Final = "workspace-left-out"  # the signals that are not stored
+NONE_FOUND: Final = "workspace-none-found"
 PLACES: Final = "workspace-places"
 DRAWN: Final = "workspace-drawn"  # the figures of the panels that were wanted
 EXPORTED: Final = "workspace-exported"  # the signal whose values are to be saved

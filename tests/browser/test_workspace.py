@@ -90,8 +90,10 @@ def test_signals_are_found_by_a_regular_expression(collector, visit):
     search.fill("^beta/[ab]$")
     expect(visit.page.locator("[data-panel]:visible")).to_have_count(2)
     expect(visit.page.locator("[data-panel-group]:visible")).to_have_count(1)
+    expect(visit.page.get_by_text("No signal matches.")).to_be_hidden()
     search.fill("gamma/[")
     expect(visit.page.locator("[data-panel]:visible")).to_have_count(0)
+    expect(visit.page.get_by_text("No signal matches.")).to_be_visible()
 
 
 def test_a_smoothed_curve_lies_over_the_raw_values_and_grows_with_them(collector, visit):

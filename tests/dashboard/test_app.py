@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from plotly.offline import get_plotlyjs_version
 
 from dashboard.app import attach, create_app
+from dashboard.components.run.labels import find_tag_problem
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.page_delivery.own_files import PLOTLY
@@ -189,6 +190,27 @@ def test_every_section_of_the_settings_is_drawn(mounted, texts):
     shown = texts(asyncio.run(settings_page(mounted.url)))
     assert {"Keys", "Notifications", "Projects", "Retention", "Changes"} <= set(shown)
     assert "Not shown" not in " ".join(shown)
+
+
+def test_the_settings_ask_once_who_the_caller_is(mounted, caplog):
+    """The projects and the retention both depend on it."""
+    with caplog.at_level("INFO", logger="httpx2"):
+        asyncio.run(settings_page(mounted.url))
+    asked = [record.getMessage() for record in caplog.records]
+    assert len([text for text in asked if "/api/v1/session" in text]) == 1
+
+
+@pytest.mark.parametrize(
+    ("tags", "problem"),
+    [(["x" * 64, "y"], None), (["x" * 65], "has 65: shorten it"), ([f"{n}" for n in range(33)], "these are 33")],
+)
+def test_a_tag_that_the_collector_refuses_is_named_before(mounted, run_name, tags, problem):
+    """The collector refuses the same ones, by their number in the list."""
+    run_id = mounted.run(run=run_name, records=[{"step": 0, "scalars": {"grad/norm": 1.0}}])
+    answer = mounted.pool.request("PATCH", f"{mounted.url}/api/v1/runs/{run_id}", json={"tags": tags})
+    assert answer.status == (200 if problem is None else 422)
+    found_problem = find_tag_problem(tags)
+    assert found_problem is None if problem is None else problem in found_problem
 
 
 def test_the_comparison_and_the_responses_are_drawn(mounted, run_name, texts):

@@ -229,6 +229,15 @@ def test_nothing_observed_is_reported_and_nothing_is_made_up(texts):
     assert "Which responses lead" not in found
 
 
+def test_a_signal_that_is_not_finite_is_said_to_be(texts):
+    """Neither its level nor its best level is "none"."""
+    moved = {"direction": "not finite", "level": None, "deviations": None, "is_surely_later": False, "onset": [4, 4]}
+    never, later = moved | {"signal": "grad/norm", "baseline": None}, moved | {"signal": "ratio/max", "baseline": 2.0}
+    found = texts(explanation(NOTHING | {"moved": [never, later]}, html.Div("the numbers"), opened_step=9))
+    assert "never finite" in found
+    assert "2 → not finite" in found
+
+
 def test_an_explanation_is_written_out(texts):
     """Onsets in order, the strip, the pair with its measure, the remedy with its source."""
     moved = {"direction": "rise", "baseline": 1.0, "level": 4.0, "deviations": 9.0, "is_surely_later": False}

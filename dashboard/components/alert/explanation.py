@@ -64,7 +64,12 @@ def _moved_row(place: int, signal: Moved, first: int, span: int) -> Component:
     earliest, latest = signal["onset"]
     left = 100 * (earliest - first) / span
     bar = {"left": f"{left:.1f}%", "width": f"{max(1.5, 100 * (latest - earliest) / span):.1f}%"}
-    change = f"{plain(signal['baseline'])} → {'none' if signal['level'] is None else plain(signal['level'])}"
+    ends = (signal["baseline"], signal["level"])
+    change = (
+        "never finite"
+        if ends == (None, None)
+        else " → ".join("not finite" if end is None else plain(end) for end in ends)
+    )
     when = plain([earliest, latest])
     return html.Li(
         [

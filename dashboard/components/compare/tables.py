@@ -148,7 +148,7 @@ def _table(title: str, heads: Sequence[str], rows: Sequence[Component]) -> Compo
 
 
 def _rows_below(heads: Sequence[str], rows: Sequence[Component]) -> Component:
-    head = html.Thead(html.Tr([html.Th(name, scope="col") for name in heads]))
+    head = html.Thead(html.Tr([html.Th(html.Span(name), scope="col") for name in heads]))
     table = html_text(html.Table([head, html.Tbody(rows)]))  # of twenty runs, more components than Dash updates in time
     return html.Div(className="scroll", tabIndex="0", **{"data-html": table})
 

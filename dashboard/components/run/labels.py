@@ -1,12 +1,21 @@
 """Draws the labels and notes of a run, and the form that changes them, archives the run or deletes it."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.collector_client.types.runs import RunDetail
 from dashboard.ids import run as run_ids
 
-__all__ = ["encode_labels", "notes_properties", "parse_tags", "run_labels"]
+__all__ = ["encode_labels", "find_tag_problem", "notes_properties", "parse_tags", "run_labels"]
+
+# As in the API (PATCH /api/v1/runs/{run_id}).
+LONGEST_TITLE: Final = 200
+LONGEST_NOTES: Final = 20_000
+LONGEST_TAG: Final = 64
+MOST_TAGS: Final = 32
 
 
 def run_labels(run: RunDetail) -> Component:
@@ -47,11 +56,26 @@ def parse_tags(text: str | None) -> list[str]:
     return sorted({tag for part in (text or "").split(",") if (tag := part.strip())})
 
 
+def find_tag_problem(tags: Sequence[str]) -> str | None:
+    """Return what the collector would refuse in these tags, by the tag and not by its number, or None."""
+    if len(tags) > MOST_TAGS:
+        return f"A run has at most {MOST_TAGS} tags, and these are {len(tags)}: remove some."
+    long = next((tag for tag in tags if len(tag) > LONGEST_TAG), None)
+    return long and f'A tag has at most {LONGEST_TAG} letters, and "{long[:20]}…" has {len(long)}: shorten it.'
+
+
 def _fields(run: RunDetail) -> list[Component]:
     return [
-        _field("Title", dcc.Input(id=run_ids.LABEL_TITLE, value=run.get("title") or "", placeholder=run["name"])),
+        _field(
+            "Title",
+            dcc.Input(
+                id=run_ids.LABEL_TITLE, value=run.get("title") or "", placeholder=run["name"], maxLength=LONGEST_TITLE
+            ),
+        ),
         _field("Tags, separated by commas", dcc.Input(id=run_ids.LABEL_TAGS, value=", ".join(run.get("tags") or []))),
-        _field("Notes", dcc.Textarea(id=run_ids.LABEL_NOTES, value=run.get("notes") or "", rows=4)),
+        _field(
+            "Notes", dcc.Textarea(id=run_ids.LABEL_NOTES, value=run.get("notes") or "", rows=4, maxLength=LONGEST_NOTES)
+        ),
         html.Div(
             [
                 html.Span("Archive", className="unseen control-label"),

@@ -63,6 +63,9 @@ def workspace(
                 className="workspace-bar card",
             ),
             html.P(left_out_text(left_out), id=workspace_ids.LEFT_OUT, className="left-out", role="status"),
+            html.P(
+                "No signal matches.", id=workspace_ids.NONE_FOUND, className="none-found", hidden=True, role="status"
+            ),
             html.Div(id=workspace_ids.PLACES, className="panel-groups", **{"data-places": panel_places(signals)}),
         ],
     )

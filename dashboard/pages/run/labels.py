@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.run.labels import encode_labels, notes_properties, parse_tags
+from dashboard.components.run.labels import encode_labels, find_tag_problem, notes_properties, parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 
@@ -37,6 +37,9 @@ def register(app: Dash, api_url: str) -> None:
             "notes": (notes or "").strip() or None,
             "archived": bool(archived),
         }
+        problem = find_tag_problem(parse_tags(tags))
+        if problem:
+            return f"Not saved. {problem}", no_update
         changed = {name: value for name, value in written.items() if value != held[name]}
         if not changed:
             return "Nothing was changed.", no_update
