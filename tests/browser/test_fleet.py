@@ -218,9 +218,11 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
         delete.click()
     assert asked.value.message == 'Delete the view "the <b>fourth</b>" for everybody? This cannot be undone.'
     assert [held["id"] for held in fleet.get("/views")["items"]] == [view["id"]]
+    assert fleet.pool.request("DELETE", f"{fleet.url}/api/v1/views/{view['id']}").status == 200  # in another tab
     visit.page.once("dialog", lambda dialog: dialog.accept())
     delete.click()
     expect(delete).to_be_hidden()
+    expect(visit.page.locator("#fleet-view-state")).to_be_empty()
     assert fleet.get("/views")["items"] == []
 
 
@@ -541,4 +543,4 @@ def test_the_small_curve_of_the_largest_numbers_is_drawn(start_collector, visit)
     live.run(run="r", records=[{"step": at, "scalars": {"reward/mean": (-1) ** at * 1.7e308}} for at in range(3)])
     open_fleet(live, visit)
     curve = visit.page.locator("#fleet-grid .sparkline path").first
-    expect(curve).to_have_attribute("d", "M1.0 2.0L50.0 22.0L99.0 2.0")
+    expect(curve).to_have_attribute("d", "M1.0 2.0h0L50.0 22.0L99.0 2.0")

@@ -71,6 +71,14 @@ def test_both_schemes_define_the_same_colours():
     assert theme.LIGHT.keys() == theme.DARK.keys()
 
 
+def test_the_dark_colours_are_for_screens_alone():
+    """Browsers leave out the background on paper, and pale text on white cannot be read."""
+    dark = f"--ink:{theme.DARK['ink']};"
+    rules = [line for line in theme.style_sheet().splitlines() if dark in line]
+    assert len(rules) == 2
+    assert all(rule.startswith("@media screen") for rule in rules)
+
+
 def test_the_style_sheet_names_no_colour_of_its_own():
     """All colours are defined in theme.py."""
     assert not re.findall(r"#[0-9a-fA-F]{3,8}\b", (ASSETS / "style.css").read_text())

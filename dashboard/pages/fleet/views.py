@@ -1,6 +1,7 @@
 """Saved views of the fleet: read, saved and deleted at the collector. assets/fleet.js opens them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from dash import Dash, Input, Output, State, ctx, no_update
 
@@ -33,7 +34,8 @@ def register(app: Dash, api_url: str) -> None:
                 if ctx.triggered_id == fleet_ids.VIEW_TO_SAVE and to_save:
                     chosen = (await api.views.save(to_save["name"], to_save["query"]))["id"]
                 elif ctx.triggered_id == fleet_ids.VIEW_TO_DELETE and to_delete:
-                    await api.views.delete(to_delete["id"])
+                    with suppress(NotFoundError):  # somebody else has deleted it since the page was drawn
+                        await api.views.delete(to_delete["id"])
                     chosen = None
                 views = await api.views.all()
         except ApiError as error:
