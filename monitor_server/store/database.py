@@ -7,26 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, text
+from sqlalchemy import URL, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from monitor_server.errors import DatabaseMigrated, DatabaseNewer, DatabaseUnusable, Unavailable
 from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.faults import FaultCounts, concerns_statement, fault_of, fault_of_disk, opening_advice
-from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import (
     postgres_options,
     prepare_postgres,
     require_suitable,
-    without_time_limit,
 )
 from monitor_server.store.postgresql.listen_notify import NotifyChannel
 from monitor_server.store.postgresql.single_statement import is_under_way
 from monitor_server.store.postgresql.standby_waits import explain_wait
 from monitor_server.store.postgresql.unresponsive_server import UnresponsiveServer
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.schema.version import newest_schema, require_own_schema, schema_version
+from monitor_server.store.schema.opening import open_schema
+from monitor_server.store.schema.version import require_own_schema
 from monitor_server.store.sqlite.connections import (
     database_path,
     forbid_new_file,
@@ -83,7 +82,7 @@ class Store:
                 set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
                 with connection.begin():
                     require_suitable(connection)
-                _migrate(connection, url)
+                open_schema(connection, url)
                 set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:
             engine.dispose()
@@ -264,24 +263,3 @@ def _require_file(url: URL) -> None:
             f"RLVITALS_DATABASE_URL must name a file, such as sqlite:///rlvitals.db, got {shown_url(str(url))!r}, "
             "a database in memory"
         )
-
-
-def _migrate(connection: Connection, url: str) -> None:
-    connection = connection.execution_options(rlvitals_write=True)
-    with connection.begin():
-        # Collectors that start at the same time migrate one after the other.
-        wait_for_lock(connection, AdvisoryLock.MIGRATION)
-        current = schema_version(connection)
-        if current != newest_schema():
-            from monitor_server.store.schema import migrating  # noqa: PLC0415 - most starts need no Alembic
-
-            if current is not None and not migrating.is_known(current):
-                raise DatabaseNewer(
-                    f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this "
-                    f"version knows up to {newest_schema()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
-                    "database"
-                )
-            with without_time_limit(connection):
-                migrating.migrate(connection)
-        # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
-        connection.execute(text("UPDATE alembic_version SET version_num = version_num"))

@@ -1,0 +1,86 @@
+"""Migrates a database when it is opened, also while other collectors use it."""
+
+import logging
+import time
+from typing import Final
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from monitor_server.errors import DatabaseNewer
+from monitor_server.store.address import shown_url
+from monitor_server.store.faults import fault_of
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
+from monitor_server.store.postgresql.connections import without_time_limit
+from monitor_server.store.postgresql.table_locks import lock_tables, oldest_holder
+from monitor_server.store.schema.version import newest_schema, schema_version
+from monitor_server.store.tables import metadata
+from monitor_server.text_safety.printable import one_line
+
+__all__ = ["open_schema"]
+
+logger = logging.getLogger(__name__)
+
+LIMIT_SECONDS = 60.0
+# PostgreSQL looks for a deadlock after 1 s: before that the migration gives way, and no writer.
+FIRST_WAIT_SECONDS: Final = 0.5
+LONGEST_WAIT_SECONDS: Final = 2.0
+PAUSE_SECONDS = 2.0  # those who waited behind the migration go on
+
+
+def open_schema(connection: Connection, url: str) -> None:
+    """Bring a database to the schema of this version, and check that it can be written.
+
+    On PostgreSQL, a migration that does not get its tables is undone and tried again, for `LIMIT_SECONDS`.
+
+    Raises:
+        DatabaseNewer: If a newer rlvitals has migrated the database.
+        DBAPIError: If it cannot be migrated or written.
+    """
+    connection = connection.execution_options(rlvitals_write=True)
+    end, wait = time.monotonic() + LIMIT_SECONDS, FIRST_WAIT_SECONDS
+    while True:
+        try:
+            with connection.begin():
+                _migrate(connection, url, seconds=wait)
+        except DBAPIError as error:
+            if connection.dialect.name == "sqlite" or fault_of(error) not in ("locked", "slow"):
+                raise
+            reason = one_line(error.orig)
+            if time.monotonic() >= end:
+                raise
+        else:
+            return
+        with connection.begin():
+            holder = oldest_holder(connection, metadata.tables)
+        logger.warning(
+            "the start waits for the tables of the database, and is tried again for %.0f s at most: %s (%s)",
+            max(0.0, end - time.monotonic()),
+            reason,
+            holder or "whoever held them has ended",
+        )
+        time.sleep(PAUSE_SECONDS)
+        wait = min(2 * wait, LONGEST_WAIT_SECONDS)
+
+
+def _migrate(connection: Connection, url: str, *, seconds: float) -> None:
+    # Collectors that start at the same time migrate one after the other.
+    wait_for_lock(connection, AdvisoryLock.MIGRATION)
+    current = schema_version(connection)
+    if current != newest_schema():
+        from monitor_server.store.schema import migrating  # noqa: PLC0415 - most starts need no Alembic
+
+        if current is not None and not migrating.is_known(current):
+            raise DatabaseNewer(
+                f"the database {shown_url(url)} was written by a newer rlvitals (its schema is {current}, this "
+                f"version knows up to {newest_schema()}); upgrade rlvitals or set RLVITALS_DATABASE_URL to another "
+                "database"
+            )
+        if connection.dialect.name == "postgresql":
+            # All at once, before any work: a table that a migration asks for later could make a deadlock with a writer,
+            # which would undo the work. Writers lock their run first, so with the runs they end before the rest.
+            lock_tables(connection, sorted(metadata.tables, key=lambda name: (name != "runs", name)), seconds=seconds)
+        with without_time_limit(connection):
+            migrating.migrate(connection)
+    # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
+    connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
