@@ -16,8 +16,14 @@ from sqlalchemy.exc import DBAPIError
 
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import read_address, shown_url
+from monitor_server.store.operations.archive_checks import (
+    MAKE_AGAIN,
+    check_archive,
+    is_of_migration,
+    of_others,
+    read_schema,
+)
 from monitor_server.store.operations.inspection import inspect_database
-from monitor_server.store.schema.version import OUR_TABLE
 from monitor_server.text_safety.printable import one_line
 
 __all__ = ["back_up"]
@@ -125,7 +131,7 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
         engine.dispose()
     state = inspect_database(URL.create("sqlite", database=str(destination)).render_as_string())
     if state is None or state.schema_version is None:
-        raise _of_others(url)
+        raise of_others(url)
 
 
 def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
@@ -158,8 +164,11 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
             process.kill()
             raise
     if process.returncode:
-        raise DatabaseUnusable(f"pg_dump has failed: {one_line(errors)[:500]}")
-    _check_archive(url, destination, Path(program).with_name("pg_restore"))
+        raise DatabaseUnusable(
+            f"pg_dump has failed: {one_line(errors)[:500]}{MAKE_AGAIN if is_of_migration(errors) else ''}"
+        )
+    now = read_schema(url, address, password)
+    check_archive(url, destination, Path(program).with_name("pg_restore"), now=now)
 
 
 def _wait(process: subprocess.Popen[str], written: Path) -> str:
@@ -180,24 +189,6 @@ def _wait(process: subprocess.Popen[str], written: Path) -> str:
                     f"pg_dump has written nothing for {SILENT_SECONDS:.0f} s: the server does not answer, or something "
                     "holds a lock on a table (pg_locks shows it); the backup was ended, so make it again afterwards"
                 ) from None
-
-
-def _check_archive(url: URL, archive: Path, program: Path) -> None:
-    """Check that an archive can be read and contains our tables, because only pg_dump has read its snapshot."""
-    try:
-        done = subprocess.run([program, "--list", archive], capture_output=True, text=True, check=True)  # noqa: S603
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = one_line(getattr(error, "stderr", None) or error)[:500]
-        raise DatabaseUnusable(f"the backup cannot be checked by {program}: {reason}") from error
-    if re.search(rf"^\d+; .* TABLE DATA .* {OUR_TABLE} ", done.stdout, re.MULTILINE) is None:
-        raise _of_others(url)
-
-
-def _of_others(url: URL) -> DatabaseUnusable:
-    return DatabaseUnusable(
-        f"the database {shown_url(str(url))} has no tables of rlvitals, and a backup of it would be of no use; set "
-        "RLVITALS_DATABASE_URL or --database to the one that the collector uses"
-    )
 
 
 def _find_pg_dump() -> str | None:

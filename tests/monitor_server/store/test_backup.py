@@ -39,9 +39,14 @@ def _restore(request, database_url, backup, tmp_path):
         shutil.copy(backup, tmp_path / "restored.db")
         return f"sqlite:///{tmp_path / 'restored.db'}"
     restored = create_database(request.getfixturevalue("postgres"))
-    address = restored.replace("+psycopg", "")
-    subprocess.run([find_postgres() / "pg_restore", "--no-owner", f"--dbname={address}", backup], check=True)
+    _fill(restored, backup)
     return restored
+
+
+def _fill(url, backup):
+    address = url.replace("+psycopg", "")
+    command = [find_postgres() / "pg_restore", "--single-transaction", "--no-owner", f"--dbname={address}", backup]
+    subprocess.run(command, check=True)
 
 
 def _send(live, step, **batch):
@@ -74,6 +79,20 @@ def test_a_restored_backup_answers_the_same_and_goes_on(start_collector, clock, 
     restored.send(records=[{"step": 1_301, "scalars": {"warn": 0.0}}], **rank)
     eventually(lambda: restored.get(f"/runs/{run_id}")["last_step"] == 1_301)  # it had waited for rank 1
     assert _send(restored, 7)["alerts"][0]["kind"] == "scripted"
+
+
+def test_a_restore_onto_a_database_with_data_changes_nothing(start_collector, migrated_postgres, tmp_path):
+    """In one transaction, as docs/operations.md says; a collector that still runs on it goes on."""
+    url, backup = migrated_postgres(), tmp_path / "x.db"
+    live = start_collector(database_url=url)
+    run_id = _send(live, 0)["run_id"]
+    assert main(["backup", str(backup), "--database", url]) == 0
+    _send(live, 1)
+    with pytest.raises(subprocess.CalledProcessError):
+        _fill(url, backup)
+    assert _send(live, 1)["duplicates"] == 1
+    assert _send(live, 2)["accepted"] == 1
+    assert [step["step"] for step in live.get(f"/runs/{run_id}/steps")["items"]] == [0, 1, 2]
 
 
 def test_a_backup_under_load_is_one_snapshot(start_collector, scripted, restore, database_url, tmp_path):

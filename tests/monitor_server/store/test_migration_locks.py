@@ -1,5 +1,6 @@
 """A collector that starts migrates a PostgreSQL database that others use; real transactions hold its tables."""
 
+import contextlib
 import logging
 import threading
 
@@ -9,6 +10,7 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 
+from monitor_server.commands.main import main
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import Store
 from monitor_server.store.schema import opening
@@ -27,14 +29,22 @@ def older(postgres, monkeypatch):
     """A database in the schema before the migration 0032, which changes the tables `runs` and `rule_states`."""
     monkeypatch.setattr(opening, "PAUSE_SECONDS", 0.3)
     url = create_database(postgres)
+    with _migrated(url, "0031"):
+        pass
+    return url
+
+
+@contextlib.contextmanager
+def _migrated(url, version):
+    """Migrate a database, and commit after the block."""
     engine = sqlalchemy.create_engine(url)
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with engine.begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0031")
+        command.upgrade(config, version)
+        yield
     engine.dispose()
-    return url
 
 
 def _connect(url):
@@ -92,3 +102,22 @@ def test_a_migration_that_waits_for_a_long_reader_lets_the_others_go_on(older, c
     assert _version(older) == "0031"
     Store.open(older).close()
     assert _version(older) == newest_schema()
+
+
+@pytest.mark.parametrize("before", ["0028", "0031"])
+def test_a_backup_that_begins_during_a_migration_is_refused(before, postgres, tmp_path, capsys):
+    """pg_dump would write old rows with a part of the new schema, which nobody can open; the next backup is whole."""
+    url, backup, statuses = create_database(postgres), str(tmp_path / "x.db"), []
+    with _migrated(url, before):
+        pass
+    dumping = threading.Thread(target=lambda: statuses.append(main(["backup", backup, "--database", url])))
+    with _connect(url) as watcher:
+        watcher.autocommit = True
+        with _migrated(url, "head"):
+            dumping.start()
+            eventually(lambda: watcher.execute(WAITING.replace("AccessExclusiveLock", "AccessShareLock")).fetchone()[0])
+        dumping.join()
+    assert statuses == [1]
+    assert "a collector has migrated the tables meanwhile, so make the backup again" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert main(["backup", backup, "--database", url]) == 0

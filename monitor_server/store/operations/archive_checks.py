@@ -1,0 +1,75 @@
+"""Checks that an archive of pg_dump is a whole backup of our tables."""
+
+import re
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import URL
+
+from monitor_server.errors import DatabaseUnusable
+from monitor_server.store.address import shown_url
+from monitor_server.store.schema.version import OUR_TABLE
+from monitor_server.text_safety.printable import one_line
+
+__all__ = ["MAKE_AGAIN", "check_archive", "is_of_migration", "of_others", "read_schema"]
+
+VERSION_TABLE: Final = "alembic_version"
+MAKE_AGAIN: Final = "; a collector has migrated the tables meanwhile, so make the backup again"
+# What PostgreSQL says of an index or a table that has gone since the snapshot of the one who asks.
+GONE: Final = ("cache lookup failed", "could not open relation")
+
+
+def is_of_migration(errors: str) -> bool:
+    """Return whether pg_dump has failed because something was gone that its snapshot still named."""
+    return any(said in errors for said in GONE)
+
+
+def read_schema(url: URL, address: str, password: object) -> str:
+    """Return the schema that a database has; ask as soon as pg_dump has ended, because a migration may have waited."""
+    from psycopg import Error  # noqa: PLC0415 - psycopg is an extra
+    from psycopg.errors import UndefinedTable  # noqa: PLC0415
+
+    from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415
+
+    secret = {} if password is None else {"password": str(password)}
+    try:
+        with closing(BoundedConnection.connect(address, **secret)) as connection:
+            return ",".join(row[0] for row in connection.execute("SELECT version_num FROM alembic_version"))
+    except UndefinedTable:
+        raise of_others(url) from None
+    except Error as error:
+        raise DatabaseUnusable(f"the schema of the database cannot be read: {one_line(error)[:500]}") from error
+
+
+def check_archive(url: URL, archive: Path, program: Path, *, now: str) -> None:
+    """Check that an archive can be read and contains our tables, because only pg_dump has read its snapshot.
+
+    pg_dump takes its snapshot before it locks the tables. After a migration between the two, it writes the old rows
+    with a part of the new schema, which no version can open.
+    """
+    listed = _read_archive(program, "--list", archive)
+    if re.search(rf"^\d+; .* TABLE DATA .* {OUR_TABLE} ", listed, re.MULTILINE) is None:
+        raise of_others(url)
+    rows = _read_archive(program, "--data-only", f"--table={VERSION_TABLE}", "--file=-", archive)
+    # Other schemas of the database may have such a table too.
+    if now not in re.findall(rf"^COPY \S*{VERSION_TABLE} .*\n(.*)$", rows, re.MULTILINE):
+        raise DatabaseUnusable(f"the database has the schema {now} now, and the backup has another one{MAKE_AGAIN}")
+
+
+def _read_archive(program: Path, *arguments: str | Path) -> str:
+    """Return what pg_restore prints about an archive."""
+    try:
+        return subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = one_line(getattr(error, "stderr", None) or error)[:500]
+        raise DatabaseUnusable(f"the backup cannot be checked by {program}: {reason}") from error
+
+
+def of_others(url: URL) -> DatabaseUnusable:
+    """Return the error about a database without our tables."""
+    return DatabaseUnusable(
+        f"the database {shown_url(str(url))} has no tables of rlvitals, and a backup of it would be of no use; set "
+        "RLVITALS_DATABASE_URL or --database to the one that the collector uses"
+    )
