@@ -22,6 +22,7 @@ class Collector:
     url: str = ""
     batches: list[Batch] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    ports: list[int] = field(default_factory=list)  # of the clients' ends of the connections
     receipt: Callable[[Batch], Receipt] = lambda batch: Receipt(run_id="r", accepted=len(batch.records))
     answers: list[Answer] = field(default_factory=list)  # given first, oldest first; these batches count as not taken
     arrived: threading.Condition = field(default_factory=threading.Condition)
@@ -59,6 +60,7 @@ def serve(collector: Collector) -> ThreadingHTTPServer:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            collector.ports.append(self.client_address[1])
             status, answer, headers = collector.answer(self.path, body, dict(self.headers))
             self.send_response(status)
             for name, value in headers.items():

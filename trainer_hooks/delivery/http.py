@@ -38,6 +38,7 @@ REFUSALS = frozenset({400, 415, 422})
 ANOTHER_SCHEMA = "SchemaVersionMismatch"
 # A collector, or a proxy, that finds a batch too large will find it too large again.
 TOO_LARGE = 413
+SERVER_ERROR = 500
 # The errors that decoding may raise, also for a name that is not UTF-8 and for values that are nested too deeply.
 DECODING_ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 
@@ -172,11 +173,15 @@ class HttpTransport:
 
     def _post(self, body: bytes) -> tuple[int, bytes, Mapping[str, str]]:
         response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
+        connection = response.connection  # the pool has it again once the answer is read
         # No compression was requested, and a compressed megabyte may hold a gigabyte.
         answer = response.read(LONGEST_ANSWER_BYTES + 1, decode_content=False)
         # A connection with unread bytes on it cannot be used again.
         if len(answer) > LONGEST_ANSWER_BYTES:
             response.close()
+        # A balancer of connections, as in Kubernetes, may lead a new one to a collector that takes the batch.
+        if response.status >= SERVER_ERROR and connection is not None:
+            connection.close()
         response.release_conn()
         return response.status, answer, response.headers
 

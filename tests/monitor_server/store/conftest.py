@@ -3,9 +3,10 @@
 import pytest
 
 from tests.databases import database_url
+from tests.faults.conftest import start_trainer
 from tests.postgres import postgres_server
 
-__all__ = ["database_url"]
+__all__ = ["database_url", "start_trainer"]
 
 
 @pytest.fixture(scope="module")

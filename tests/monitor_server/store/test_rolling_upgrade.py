@@ -1,8 +1,13 @@
 """A collector that goes on after a newer version of rlvitals, a process of its own, has migrated the database."""
 
+import contextlib
+import itertools
 import logging
 import os
+import select
 import shutil
+import socket
+import socketserver
 import threading
 from pathlib import Path
 
@@ -11,6 +16,7 @@ import sqlalchemy
 
 import monitor_server
 from monitor_server.errors import DatabaseMigrated
+from monitor_server.store.repositories.log.blocks import block_steps
 from monitor_server.store.schema.version import newest_schema
 from tests.faults.collector import start
 from tests.live import eventually
@@ -113,6 +119,91 @@ def test_whatever_an_older_collector_acknowledges_was_stored_before_the_migratio
     engine.dispose()
     assert len(found) == len(trainers)
     assert now == found
+
+
+class Balancer(socketserver.ThreadingTCPServer):
+    """Leads each connection to the next of several ports, as a service of Kubernetes does; it knows nothing of HTTP."""
+
+    allow_reuse_address, daemon_threads = True, True
+
+    def __init__(self, ports):
+        super().__init__(("127.0.0.1", 0), Connection)
+        self.ports, self.turn = ports, itertools.count()
+
+
+class Connection(socketserver.BaseRequestHandler):
+    """Copies the bytes of one connection in both directions until one end closes it."""
+
+    def handle(self):
+        """Copy."""
+        port = self.server.ports[next(self.server.turn) % len(self.server.ports)]
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as onward:
+            other = {self.request: onward, onward: self.request}
+            while True:
+                for ready in select.select(list(other), [], [])[0]:
+                    if not (given := ready.recv(65_536)):
+                        return
+                    other[ready].sendall(given)
+
+
+@pytest.fixture
+def balanced():
+    """Return a function that starts a balancer of ports, and returns it."""
+    with contextlib.ExitStack() as stack:
+
+        def serve(ports):
+            balancer = stack.enter_context(Balancer(ports))
+            thread = threading.Thread(target=balancer.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(balancer.shutdown)
+            return balancer
+
+        yield serve
+
+
+def _port(live):
+    return int(live.url.rpartition(":")[2])
+
+
+def _stored_steps(database_url):
+    engine = sqlalchemy.create_engine(database_url)
+    with engine.connect() as connection:
+        blocks = connection.execute(
+            sqlalchemy.text("SELECT name, seq, step, entries FROM records JOIN runs ON runs.id = run_id ORDER BY seq")
+        ).all()
+    engine.dispose()
+    steps = {name: [] for name, *_ in blocks}
+    for name, seq, step, entries in blocks:
+        steps[name].extend(block_steps(entries, seq=seq, step=step))
+    return steps
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_trainers_of_three_collectors_go_on_at_the_newer_one(
+    start_collector, start_newer, balanced, start_trainer, database_url
+):
+    """It takes the place of one of them; whatever was acknowledged is stored once, and no trainer loses a record."""
+    older = [start_collector() for _ in range(3)]
+    balancer = balanced([_port(live) for live in older])
+    url = f"http://127.0.0.1:{balancer.server_address[1]}"
+    names = ("a", "b")
+    trainers = [start_trainer(url, RLVITALS_RUN=name) for name in names]
+
+    def log(steps):
+        for trainer in trainers:
+            trainer.grant(steps)
+        for trainer in trainers:
+            trainer.logged(steps)
+
+    log(50)
+    eventually(lambda: _stored_steps(database_url) == {name: list(range(50)) for name in names})
+    with reserved_port() as port, start_newer(port):
+        balancer.ports[0] = port
+        assert {_post(live, 0).status for live in older} == {503}
+        log(50)
+        assert [trainer.end() for trainer in trainers] == [0, 0]
+        assert _stored_steps(database_url) == {name: list(range(100)) for name in names}
 
 
 def test_a_write_is_undone_while_the_database_has_an_older_schema(store, append, database_url):

@@ -204,7 +204,7 @@ def test_a_process_without_free_descriptors_keeps_what_waits_on_disk(collector, 
         next_free = os.dup(0)
         os.close(next_free)
         resource.setrlimit(resource.RLIMIT_NOFILE, (next_free, limits[1]))
-        return 503, b"", {}
+        return 429, b"", {}  # the connection is kept, and its descriptor with it
 
     with monkeypatch.context() as during:
         during.setattr(collector, "answer", take_all_descriptors)

@@ -126,6 +126,19 @@ def test_an_answer_that_never_ends_and_never_pauses_is_given_up(beginning, drop)
                 transport.send(b"body")
 
 
+def test_after_an_error_of_the_server_the_next_batch_takes_a_new_connection(collector):
+    """A balancer of connections may lead it to another collector; after a receipt the connection is used again."""
+    transport, body = HttpTransport(collector.url), encode(Batch(schema_version=1, run="r"))
+    transport.send(body)
+    collector.answers = [(503, b"{}", {})]
+    with pytest.raises(UnavailableError):
+        transport.send(body)
+    for _ in range(2):
+        transport.send(body)
+    first, refused, anew, again = collector.ports
+    assert first == refused != anew == again
+
+
 def test_what_is_quick_enough_is_not_cut(collector):
     """The timer of one batch does not end the next one, which uses the same connection."""
     transport = HttpTransport(collector.url, exchange_seconds=PATIENCE_SECONDS)
