@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.launch.launcher import read_launch_time_ms
+from trainer_hooks.launch.launcher import may_change_nodes, read_launch_time_ms
 from trainer_hooks.text_safety import describe_object
 
 __all__ = ["ConnectionSettings", "find_project", "find_run_name", "hooks_to_load", "spool_dir"]
@@ -128,7 +128,7 @@ class ConnectionSettings:
                 "project", project if project != "default" else environ.get("RLVITALS_PROJECT") or project
             ),
             run=_check_name("run", find_run_name(run, environ) or _generate_name(world_size, clock)),
-            attempt=_find_attempt(environ, world_size, clock),
+            attempt=_find_attempt(environ, rank, world_size, clock),
             rank=rank,
             world_size=world_size,
             api_key=_check_key(api_key or environ.get("RLVITALS_API_KEY", "")),
@@ -234,25 +234,28 @@ def _generate_name(world_size: int, clock: Callable[[], float]) -> str:
     return f"{secrets.choice(ADJECTIVES.split())}-{secrets.choice(NOUNS.split())}-{stamp}"
 
 
-def _find_attempt(environ: Mapping[str, str], world_size: int, clock: Callable[[], float]) -> int:
+def _find_attempt(environ: Mapping[str, str], rank: int, world_size: int, clock: Callable[[], float]) -> int:
     """Return this launch's time in ms: the same on all its ranks, and higher for each later launch (decision 0001)."""
-    is_one_node = _read_integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size
-    # Each node's agent counts only its own restarts, so over several nodes the ranks would not agree.
+    may_grow = may_change_nodes(environ, rank, world_size)
+    is_one_node = _read_integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size and not may_grow
+    # Each node's agent counts only its own restarts, so over several nodes the ranks would not agree. If they were
+    # counted before another node joins, the attempt would become lower when it does.
     restarts = _read_integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART if is_one_node else 0
     if environ.get("RLVITALS_ATTEMPT"):
         attempt = _read_integer(environ, "RLVITALS_ATTEMPT", 1)
         if attempt < 1:
             raise ConfigurationError(f"RLVITALS_ATTEMPT must be at least 1, got {attempt}")
         return attempt + restarts
-    if world_size == 1:
+    if world_size == 1 and not may_grow:
         return int(clock() * 1000)
     if is_one_node:
-        return read_launch_time_ms() + restarts
+        return read_launch_time_ms(rank, world_size) + restarts
     if environ.get("SLURM_JOB_START_TIME"):
         return _read_integer(environ, "SLURM_JOB_START_TIME", 0) * 1000
+    ranks = f"{world_size} ranks, and those of nodes that join later," if may_grow else f"{world_size} ranks"
     raise ConfigurationError(
-        f"{world_size} ranks must have one attempt number, and the launcher gives none; set RLVITALS_ATTEMPT to "
-        "the same integer on every rank, the time of the launch in ms ($(date +%s%3N), taken once)"
+        f"{ranks} must have one attempt number, and the launcher gives none; set RLVITALS_ATTEMPT to the same integer "
+        "on every rank, the time of the launch in ms ($(date +%s%3N), taken once)"
     )
 
 

@@ -113,6 +113,11 @@ def test_a_name_may_be_a_number():
             {"run": "r"},
             "must have one attempt number, .*; set RLVITALS_ATTEMPT",
         ),
+        (
+            {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "7", "PET_NNODES": "1:2"},
+            {"run": "r"},
+            "1 ranks, and those of nodes that join later, must have one attempt number, .*; set RLVITALS_ATTEMPT",
+        ),
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
         ({"RLVITALS_RUN": "two\nlines"}, {}, r"run \(RLVITALS_RUN\) must have 1 to 200 printable characters .*two"),
         ({}, {"run": "r" * 201}, "run .* must have 1 to 200 printable characters"),
