@@ -68,10 +68,11 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
 def take_back_late_end(
     repositories: Repositories, run: Run, batch: wire.Batch, new: Sequence[ValidRecord], *, now: float
 ) -> None:
-    """Let an ended run continue if the rank that has reported its end sends later records.
+    """Let an ended run continue if records show that the end was not the end of the training.
 
     A process reports its end after all its records. A record with a higher sequence number than every record of its
-    rank shows that the end was the one of an earlier process, and came late.
+    rank shows that the end was the one of an earlier process, and came late. If a rank has finished and another one
+    reports a later step, the first has only left the training early. A rank that was stopped has stopped the others.
 
     Args:
         repositories: The store, in the transaction of the batch.
@@ -80,18 +81,26 @@ def take_back_late_end(
         new: Its new records, which are not stored yet.
         now: Seconds since the epoch.
     """
-    if run.ended is None or batch.end is not None or (batch.attempt, batch.rank) != (run.attempt, run.ended_rank):
+    if not new or run.ended is None or run.ended_rank is None or batch.end is not None or batch.attempt != run.attempt:
         return
-    last = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
-    if last >= 0 and any(record.seq > last for record in new):
-        log.warning(
-            "run %r was %s, and rank %d sends later records: the end of an earlier process has come late, or two "
-            "processes have the same run, attempt and rank; the run continues",
-            run.name,
-            run.ended,
-            batch.rank,
-        )
-        _continue(run, now=now)
+    if batch.rank == run.ended_rank:
+        last = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
+        if not 0 <= last < max(record.seq for record in new):
+            return
+        reason = "the end of an earlier process has come late, or two processes have the same run, attempt and rank"
+    else:
+        last = repositories.records.last_step(run.id, batch.attempt, run.ended_rank)
+        if run.ended != "finished" or max(record.step for record in new) <= last:
+            return
+        reason = f"rank {run.ended_rank}, which reported that, has only left the training"
+    log.warning(
+        "run %r was %s, and rank %d sends later records: %s; the run continues",
+        run.name,
+        run.ended,
+        batch.rank,
+        reason,
+    )
+    _continue(run, now=now)
 
 
 def _continue(run: Run, *, now: float) -> None:

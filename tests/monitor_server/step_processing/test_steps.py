@@ -167,6 +167,30 @@ def test_a_late_end_of_an_earlier_process_ends_no_run_that_trains(live):
     assert live.get(f"/runs/{run_id}")["status"] == "finished"
 
 
+@pytest.mark.parametrize("last", [None, 1])
+def test_a_rank_that_leaves_early_ends_no_run_whose_other_ranks_train_on(live, last):
+    """A rank that has logged all steps so far, or none, ends the run until another rank logs a later step."""
+    if last is not None:
+        _send(live, 1, last, scalars={"a": 1.0})
+    live.send(run="r", rank=1, world_size=2, end="finished")
+    run_id = live.get("/runs")["items"][0]["id"]
+    if last is not None:
+        _send(live, 0, last, scalars={"a": 1.0})
+    assert live.get(f"/runs/{run_id}")["status"] == "finished"
+    _send(live, 0, 2, scalars={"a": 1.0})
+    assert live.get(f"/runs/{run_id}")["status"] == "running"
+    live.send(run="r", rank=0, world_size=2, end="finished")
+    assert live.get(f"/runs/{run_id}")["status"] == "finished"
+
+
+def test_late_records_of_a_run_that_a_rank_has_stopped_leave_it_stopped(live):
+    """An exception on one rank ends all of them, and the spool of another one may be sent much later."""
+    _send(live, 1, 1, scalars={"a": 1.0})
+    live.send(run="r", rank=1, world_size=2, end="stopped")
+    _send(live, 0, 2, scalars={"a": 1.0})
+    assert live.get("/runs")["items"][0]["status"] == "stopped"
+
+
 def test_a_second_attempt_with_more_ranks_shows_which_share_of_them_was_seen(live, clock):
     """Its first batch has no record, and its second one has no signal that the attempt with one rank has not had."""
     _send(live, 0, 0, world_size=1, scalars={"a": 1.0})

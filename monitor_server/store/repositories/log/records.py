@@ -63,6 +63,7 @@ _UP_TO = (
     .order_by(records.c.position)
 )
 _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
+_LAST_STEP = select(records.c.step).where(*_OF_RANK).order_by(records.c.seq.desc()).limit(1)
 _STEPS = blocks_of_steps(records.c.entries, records.c.seq, records.c.step)
 _RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
 END = 2**62
@@ -89,6 +90,12 @@ class Records:
         """Return the highest sequence number of a rank in an attempt, -1 before its first record."""
         asked = {"run": run_id, "attempt": attempt, "rank": rank}
         last = self._connection.execute(_LAST_SEQ, asked).scalar()
+        return -1 if last is None else int(last)
+
+    def last_step(self, run_id: str, attempt: int, rank: int) -> int:
+        """Return the step of the last record of a rank in an attempt, -1 before its first record."""
+        asked = {"run": run_id, "attempt": attempt, "rank": rank}
+        last = self._connection.execute(_LAST_STEP, asked).scalar()
         return -1 if last is None else int(last)
 
     def add(self, run_id: str, new: Iterable[RecordBlock]) -> None:
