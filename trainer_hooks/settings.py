@@ -236,20 +236,25 @@ def _generate_name(world_size: int, clock: Callable[[], float]) -> str:
 
 def _find_attempt(environ: Mapping[str, str], rank: int, world_size: int, clock: Callable[[], float]) -> int:
     """Return this launch's time in ms: the same on all its ranks, and higher for each later launch (decision 0001)."""
-    may_grow = may_change_nodes(environ, rank, world_size)
-    is_one_node = _read_integer(environ, "LOCAL_WORLD_SIZE", 0) == world_size and not may_grow
+    given = environ.get("RLVITALS_ATTEMPT")
+    if world_size == 1 and not given:
+        return int(clock() * 1000)
+    # The ranks of a run may be some of those that were launched.
+    launched = _read_integer(environ, "WORLD_SIZE", world_size)
+    on_node = _read_integer(environ, "LOCAL_WORLD_SIZE", 0)
+    node = (_read_integer(environ, "LOCAL_RANK", rank), on_node)
+    may_grow = may_change_nodes(environ, *node)
+    is_one_node = on_node == launched >= world_size and not may_grow
     # Each node's agent counts only its own restarts, so over several nodes the ranks would not agree. If they were
     # counted before another node joins, the attempt would become lower when it does.
     restarts = _read_integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART if is_one_node else 0
-    if environ.get("RLVITALS_ATTEMPT"):
+    if given:
         attempt = _read_integer(environ, "RLVITALS_ATTEMPT", 1)
         if attempt < 1:
             raise ConfigurationError(f"RLVITALS_ATTEMPT must be at least 1, got {attempt}")
         return attempt + restarts
-    if world_size == 1 and not may_grow:
-        return int(clock() * 1000)
     if is_one_node:
-        return read_launch_time_ms(rank, world_size) + restarts
+        return read_launch_time_ms(*node) + restarts
     if environ.get("SLURM_JOB_START_TIME"):
         return _read_integer(environ, "SLURM_JOB_START_TIME", 0) * 1000
     ranks = f"{world_size} ranks, and those of nodes that join later," if may_grow else f"{world_size} ranks"

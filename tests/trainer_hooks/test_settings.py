@@ -81,6 +81,14 @@ def test_ranks_of_one_node_share_the_launchers_start():
     assert 1_577_836_800_000 < first.attempt < time.time() * 1000
 
 
+def test_some_ranks_of_a_launch_share_its_attempt_under_numbers_of_their_own():
+    """Where some ranks train and the others generate, only those that train log steps; others may not be counted in."""
+    first = resolve(TORCHRUN, rank=0, world_size=2)
+    assert first.attempt == resolve(TORCHRUN | {"RANK": "1"}, rank=1, world_size=2).attempt == resolve(TORCHRUN).attempt
+    with pytest.raises(ConfigurationError, match="8 ranks must have one attempt number"):
+        resolve(TORCHRUN, rank=0, world_size=8)
+
+
 def test_nodes_under_slurm_share_the_jobs_start():
     """The attempt is the job's start in ms; a requeue or another job is later, and a node's restarts are ignored."""
     slurm = TORCHRUN | {"WORLD_SIZE": "8", "SLURM_JOB_ID": "71", "SLURM_JOB_START_TIME": "1700000000"}
@@ -114,9 +122,9 @@ def test_a_name_may_be_a_number():
             "must have one attempt number, .*; set RLVITALS_ATTEMPT",
         ),
         (
-            {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "7", "PET_NNODES": "1:2"},
+            {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "7", "PET_NNODES": "1:2"},
             {"run": "r"},
-            "1 ranks, and those of nodes that join later, must have one attempt number, .*; set RLVITALS_ATTEMPT",
+            "2 ranks, and those of nodes that join later, must have one attempt number, .*; set RLVITALS_ATTEMPT",
         ),
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
         ({"RLVITALS_RUN": "two\nlines"}, {}, r"run \(RLVITALS_RUN\) must have 1 to 200 printable characters .*two"),
