@@ -7,6 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
 
@@ -37,6 +38,8 @@ from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decod
 __all__ = ["Monitor", "NullMonitor"]
 
 CLOSE_TIMEOUT_SECONDS = 5.0
+# The shortest time for which one of many monitors waits for its collector when the interpreter ends.
+LEAST_SECONDS_AT_EXIT = 0.1
 # A number and its place in a dictionary, without its name.
 NUMBER_BYTES = 60
 MADE_ELSEWHERE = (
@@ -274,6 +277,9 @@ class Monitor:
         Where ``on_alert`` or ``redact`` calls this, their thread goes on to send the records, and another call, or the
         exit of the interpreter, waits for it.
         """
+        self._close(end)
+
+    def _close(self, end: RunEnd, *, sending_seconds: float = inf) -> None:
         if self._is_silent:
             return
         is_first, self._is_closed = not self._is_closed, True
@@ -282,7 +288,7 @@ class Monitor:
                 self._batches.end = end
                 if self._transport:
                     self._transport.end_delay()
-            if self._processor.close(self._close_timeout_seconds):
+            if self._processor.close(self._close_timeout_seconds, sending_seconds=sending_seconds):
                 atexit.unregister(self._close_at_exit)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error)
@@ -311,7 +317,8 @@ class Monitor:
 
     def _close_at_exit(self) -> None:
         # Set by the interpreter when an exception ends the script.
-        self.close("stopped" if getattr(sys, "last_value", None) is not None else "finished")
+        end: RunEnd = "stopped" if getattr(sys, "last_value", None) is not None else "finished"
+        self._close(end, sending_seconds=_share_exit_seconds(self._close_timeout_seconds))
 
     def _silence(self) -> None:
         self._is_silent, self._why_silent = True, MADE_ELSEWHERE
@@ -374,6 +381,21 @@ def _make_spool(settings: ConnectionSettings) -> Spool | None:
 
 
 _live: weakref.WeakSet[Monitor] = weakref.WeakSet()
+
+
+_exit_deadline: float | None = None
+
+
+def _share_exit_seconds(longest: float) -> float:
+    """Return how long the next monitor waits for its collector when the interpreter ends.
+
+    All monitors of the process together wait about as long as one alone would.
+    """
+    global _exit_deadline  # noqa: PLW0603 - the exit is one of the process
+    now = time.monotonic()
+    _exit_deadline = now + longest if _exit_deadline is None else _exit_deadline
+    waiting = sum(not monitor._is_closed for monitor in _live)  # noqa: SLF001 - as `_silence_inherited`
+    return max((_exit_deadline - now) / max(waiting, 1), LEAST_SECONDS_AT_EXIT)
 
 
 def _silence_inherited() -> None:

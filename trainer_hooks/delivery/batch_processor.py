@@ -112,6 +112,7 @@ class BatchProcessor(Generic[Item]):
         self._is_closing = False
         self._is_over = False
         self._deadline = math.inf
+        self._sending_deadline = math.inf
         self._flushes: deque[threading.Event] = deque()
         self._thread = BackgroundThread(self._run, name="rlvitals-batch-processor")
 
@@ -142,8 +143,12 @@ class BatchProcessor(Generic[Item]):
         waiting = self._sending_queue.peek() if self._exporter else self._sending_queue.records_in_memory
         return not len(self._queue) and not waiting
 
-    def close(self, timeout_seconds: float) -> bool:
+    def close(self, timeout_seconds: float, *, sending_seconds: float = math.inf) -> bool:
         """Send the remaining records, for at most this long, and end the threads; a later call waits no longer.
+
+        Args:
+            timeout_seconds: The longest time for everything.
+            sending_seconds: The longest time in which the collector is waited for, where that is shorter.
 
         Returns:
             Whether that is over. It is not where a function of the user calls this in one of the threads, which then
@@ -152,9 +157,11 @@ class BatchProcessor(Generic[Item]):
         if self._is_over:
             return True
         if not self._is_closing:
-            self._deadline = self._clock() + timeout_seconds
+            now = self._clock()
+            self._deadline = now + timeout_seconds
             if self._exporter:
-                self._exporter.set_deadline(self._deadline)
+                self._sending_deadline = min(self._deadline, now + sending_seconds)
+                self._exporter.set_deadline(self._sending_deadline)
             self._queue.close()
             self._is_closing = True
             self._wake.set()
@@ -164,7 +171,7 @@ class BatchProcessor(Generic[Item]):
         if self._exporter:
             if self._exporter.is_current_thread:
                 return False
-            self._exporter.wait_for_end(max(0.0, self._deadline - self._clock()))
+            self._exporter.wait_for_end(max(0.0, self._sending_deadline - self._clock()))
         self._is_over = True
         self._count_undelivered()
         return True

@@ -1,6 +1,9 @@
 """The size and the key-value store of the default process group, which ranks can read without a collective."""
 
+import atexit
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -13,8 +16,14 @@ __all__ = ["KeyValueStore", "find_group", "find_world_size", "open_store", "sync
 # loses nothing, but who does not wait may miss a step that the others have agreed on. A store that does not answer for
 # longer must not keep a training from going on without it.
 STORE_SECONDS = 60.0
+# Where the interpreter ends while a thread is in torch's code, that thread aborts the process when it comes back. A
+# store whose process ends at the same time, or for a collector as long as this one, ends its requests within this time.
+EXIT_SECONDS = 5.0
 
 Result = TypeVar("Result")
+
+# The threads that wait for a store's answer.
+_asking: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
 class KeyValueStore(Protocol):
@@ -125,8 +134,10 @@ def _within_limit(request: Callable[[], Result]) -> Result:
         has_ended.set()
 
     has_ended = threading.Event()
+    thread = threading.Thread(target=ask, name="rlvitals-store", daemon=True)
     try:
-        threading.Thread(target=ask, name="rlvitals-store", daemon=True).start()
+        thread.start()
+        _asking.add(thread)
     except RuntimeError:  # the process may have no more threads
         ask()
     has_ended.wait(STORE_SECONDS)
@@ -135,3 +146,12 @@ def _within_limit(request: Callable[[], Result]) -> Result:
     if not results:
         raise TimeoutError(f"the process group's store must answer within {STORE_SECONDS:.0f} s, got no answer")
     return results[0]
+
+
+def _wait_for_requests() -> None:
+    deadline = time.monotonic() + EXIT_SECONDS
+    for thread in list(_asking):
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+atexit.register(_wait_for_requests)

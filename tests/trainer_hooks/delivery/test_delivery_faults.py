@@ -533,6 +533,23 @@ def test_an_interrupt_of_close_does_not_keep_the_exit_from_delivering(collector)
     assert collector.batches[-1].end == "finished"
 
 
+def test_many_monitors_wait_together_for_a_collector_that_does_not_answer_at_the_exit(tmp_path):
+    """The exit of a script takes about as long as with one monitor, and every record is on disk."""
+    script = """
+import trainer_hooks
+from trainer_hooks.monitor import Monitor
+
+Monitor.__init__.__kwdefaults__["close_timeout_seconds"] = 2.0
+for run in range(16):
+    trainer_hooks.connect(run=f"r{run}").log_step(1, {"x": 1.0})
+"""
+    with nobody_answers() as url:
+        environ = {**os.environ, "RLVITALS_URL": url, "RLVITALS_SPOOL_DIR": str(tmp_path)}
+        # One after the other they would take half a minute.
+        subprocess.run([sys.executable, "-c", script], env=environ, timeout=20, check=True)
+    assert len({path.parent.parent for path in tmp_path.rglob("*-1.msgpack")}) == 16
+
+
 def test_a_forked_child_is_silent(collector):
     """A data loader's worker has a monitor that does nothing, and says so; the parent goes on, and neither hangs."""
     script = """

@@ -1,6 +1,9 @@
 import contextlib
 import copy
+import os
 import socket
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 
@@ -8,6 +11,7 @@ import pytest
 from torch import distributed
 from torch.distributed import HashStore, TCPStore
 
+from tests.warm import ROOT, selectable
 from trainer_hooks.actions import Decision
 from trainer_hooks.ranks import process_group
 from trainer_hooks.ranks.agreement import make_coordinator
@@ -15,6 +19,28 @@ from trainer_hooks.ranks.coordinators import RefusingCoordinator
 from trainer_hooks.ranks.participation import Unanimity
 from trainer_hooks.ranks.process_group import open_store
 from trainer_hooks.wire import AlertNotice
+
+# The interpreter stays at its very end until it may go on.
+ENDS_WHILE_A_REQUEST_WAITS = """
+import os, sys
+from torch.distributed import TCPStore
+from trainer_hooks.ranks import process_group
+
+class Last:
+    def __del__(self, write=os.write, read=os.read):
+        write(1, b"last\\n")
+        read(0, 1)
+
+sys.modules["last"] = Last()
+process_group.STORE_SECONDS = 0.1
+store = process_group.BoundedStore(TCPStore("127.0.0.1", int(sys.argv[1]), is_master=False))
+print("connected", flush=True)
+sys.stdin.readline()
+try:
+    store.check(["key"])
+except TimeoutError:
+    print("late", flush=True)
+"""
 
 
 class Relay:
@@ -148,3 +174,25 @@ def test_a_store_of_another_process_group_is_not_asked():
     distributed.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     with pytest.raises(RuntimeError, match="has been replaced or destroyed"):
         store.check(["key"])
+
+
+def test_a_request_that_a_store_answers_too_late_does_not_abort_a_process_that_ends():
+    """A thread that came back from torch's code when the interpreter had ended would abort the process."""
+    server = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    relay = Relay(server.port)
+    with subprocess.Popen(
+        [sys.executable, "-c", ENDS_WHILE_A_REQUEST_WAITS, str(relay.port)],
+        env=os.environ | {"PYTHONPATH": ROOT},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        assert process.stdout.readline() == "connected\n"
+        relay.moves.clear()
+        process.stdin.write("ask\n")
+        assert process.stdout.readline() == "late\n"
+        selectable(process.stdout.fileno(), 0.5)  # an interpreter that does not wait has come to its very end
+        relay.end()
+        process.communicate("\n", timeout=60)
+    assert process.returncode == 0
