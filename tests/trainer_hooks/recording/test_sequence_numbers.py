@@ -62,3 +62,28 @@ os._exit(0)
 def test_a_child_that_is_forked_while_other_threads_connect_can_connect():
     """The child has none of the threads, so it would wait for ever for what one of them holds."""
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], check=False).returncode == 0
+
+
+def number_of_child(now):
+    """Return the first number of a reporter of a forked process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writer, str(take_first_number(Reporter(), "forked rank", now)).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        number = int(pipe.read())
+    os.waitpid(child, 0)
+    return number
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("jump", [0.0, -3600.0])
+def test_processes_that_are_forked_from_one_have_numbers_of_their_own(jump):
+    """The collector would take the records of one for repetitions of the other's, even if the clock has gone back."""
+    reporters = [Reporter(), Reporter()]
+    own = [take_first_number(each, "forked rank", 1.7e9) for each in reporters]
+    first, second = (number_of_child(1.7e9 + jump) for _ in range(2))
+    assert max(own) + NUMBERS_APART <= first < second < max(own) + 2 * NUMBERS_APART
