@@ -5,7 +5,6 @@ This is the only module of the SDK that reads the environment. It opens no conne
 
 import os
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.launch.fork_safe_lock import make_fork_safe_lock
 from trainer_hooks.launch.launcher import may_change_nodes, read_launch_time_ms
 from trainer_hooks.text_safety import describe_object
 
@@ -35,13 +35,8 @@ ADJECTIVES = "amber brisk calm clear fair gentle green keen lucid mellow quiet r
 NOUNS = "alder brook cedar comet delta ember falcon glade harbor island lark maple otter pine river wren"
 
 
-_milliseconds = threading.RLock()
+_milliseconds = make_fork_safe_lock()
 _newest_millisecond = 0
-
-if hasattr(os, "register_at_fork"):  # a forked child must not find it held by a thread that it does not have
-    os.register_at_fork(
-        before=_milliseconds.acquire, after_in_parent=_milliseconds.release, after_in_child=_milliseconds.release
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ The collector takes a record with a known number for a repetition, and does not 
 """
 
 import os
-import threading
 import time
 import weakref
 from typing import Final
+
+from trainer_hooks.launch.fork_safe_lock import make_fork_safe_lock
 
 __all__ = ["take_first_number"]
 
@@ -19,17 +20,16 @@ NUMBERS_APART: Final = 100_000_000
 _newest: weakref.WeakKeyDictionary[object, tuple[object, int, int]] = weakref.WeakKeyDictionary()
 # The same of the monitors of the processes that this one was forked from, by rank.
 _inherited: dict[object, tuple[int, int]] = {}
-_lock = threading.RLock()
+_lock = make_fork_safe_lock()
 
 
 def _inherit() -> None:
     _inherited.update({rank: (first, taken) for rank, first, taken in _newest.values()})
     _newest.clear()
-    _lock.release()
 
 
-if hasattr(os, "register_at_fork"):  # a forked child must not find it held by a thread that it does not have
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_inherit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_inherit)
 
 
 def take_first_number(monitor: object, rank: object, now: float) -> int:
