@@ -21,9 +21,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
-from monitor_server.text_safety.field_constraints import find_hidden
+from monitor_server.text_safety.field_constraints import find_hidden, find_unclean
 from monitor_server.text_safety.printable import printable
-from trainer_hooks import wire
 
 __all__ = [
     "LONGEST_NAME",
@@ -186,10 +185,8 @@ def _refuse_hidden(rule: Rule) -> Rule:
     for field in ("project", "signal", "other_signal"):
         name = getattr(rule, field, None)
         # A trainer cannot send such a name, so that the rule would wait for it for ever.
-        if name is not None and not wire.is_clean_name(name):
-            raise ValueError(
-                f"{field} must have no hidden characters and no blanks around it, got {printable(ascii(name))}"
-            )
+        if name is not None and (problem := find_unclean(name)):
+            raise ValueError(f"{field} {problem}")
     return rule
 
 

@@ -7,8 +7,18 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from monitor_server.text_safety.patterns import HIDDEN, LINES, NOT_IN_LINES, ONE_LINE, ONE_SHOWN_LINE
+from monitor_server.text_safety.printable import printable
+from trainer_hooks import wire
 
-__all__ = ["HIDDEN_CHARACTERS", "IN_LINES", "IN_ONE_LINE", "SHOWN_IN_ONE_LINE", "SHOWN_OR_BLANK", "find_hidden"]
+__all__ = [
+    "HIDDEN_CHARACTERS",
+    "IN_LINES",
+    "IN_ONE_LINE",
+    "SHOWN_IN_ONE_LINE",
+    "SHOWN_OR_BLANK",
+    "find_hidden",
+    "find_unclean",
+]
 
 HIDDEN_CHARACTERS: Final = "hidden_characters"
 """The type of the errors."""
@@ -39,6 +49,13 @@ def _matching(pattern: str, rule: str, *, hidden: str = HIDDEN) -> list[Any]:
 def find_hidden(text: str) -> str:
     """Return the rule for one line and the place of its violation; empty if the text complies."""
     return "" if re.fullmatch(ONE_LINE, text) else _PLAIN + _place(text, re.compile(f"[{HIDDEN}]"))
+
+
+def find_unclean(name: str) -> str:
+    """Return the rule for names that trainers send, and the name that breaks it; empty if the name complies."""
+    if wire.is_clean_name(name):
+        return ""
+    return f"must have no hidden characters and no blanks around it, got {printable(ascii(name), longest=100)}"
 
 
 def _place(text: str, forbidden: re.Pattern[str]) -> str:

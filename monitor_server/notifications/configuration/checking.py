@@ -10,8 +10,8 @@ from monitor_server.alerts.kinds import is_kind, refusal_of_kind
 from monitor_server.configuration_files.reading import parse_toml
 from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
 from monitor_server.notifications.configuration.tables import NotificationFile, WebhookChannel
+from monitor_server.text_safety.field_constraints import find_unclean
 from monitor_server.text_safety.printable import printable
-from trainer_hooks import wire
 
 __all__ = ["CheckedText", "check_text", "find_useless"]
 
@@ -96,11 +96,8 @@ def find_useless(file: NotificationFile) -> list[str]:
             if not is_kind(kind):
                 problems.append(f"routes[{number}].kinds[{place}] {refusal_of_kind(kind)}")
         for place, project in enumerate(route.projects):
-            if not wire.is_clean_name(project):
-                problems.append(
-                    f"routes[{number}].projects[{place}] must have no hidden characters and no blanks around it, got "
-                    f"{printable(ascii(project), longest=100)}"
-                )
+            if problem := find_unclean(project):
+                problems.append(f"routes[{number}].projects[{place}] {problem}")
     return problems
 
 

@@ -20,6 +20,7 @@ from monitor_server.settings import Settings
 from monitor_server.steady_clock import SteadyClock
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from tests.monitor_server.interrupted_stores import crashing
+from tests.monitor_server.rules.rule_deletion import delete_rules
 from tests.monitor_server.simulated_collectors import SimulatedCollector, random_examples, read_fields
 from trainer_hooks import wire
 
@@ -201,12 +202,6 @@ class CountedRuns:
             self.tick()
             self.check()
 
-    def delete_rules(self):
-        """Delete all rules, because the next example needs as many."""
-        with self.store.write() as repositories:
-            for rule_id, _ in self.rules.values():
-                delete_rule(repositories, rule_id, author=self.author)
-
     def make_steps(self, run):
         """Record some steps by the trainer's clock, perhaps of an attempt that goes back; a rank may be late."""
         draw, records = self.draw, []
@@ -339,4 +334,4 @@ def test_rules_that_count_seconds_have_the_alerts_of_their_twins(two_stores, scr
     try:
         counted.run(25)
     finally:
-        counted.delete_rules()
+        delete_rules(counted.store, counted.rules, counted.author)

@@ -15,6 +15,7 @@ from monitor_server.rules.administration.single_rules import create_rule, delete
 from monitor_server.rules.definition import read_rule
 from monitor_server.settings import Settings
 from tests.monitor_server.interrupted_stores import crashing
+from tests.monitor_server.rules.rule_deletion import delete_rules
 from tests.monitor_server.simulated_collectors import SimulatedCollector, random_examples
 from trainer_hooks import wire
 
@@ -92,12 +93,6 @@ class RuledRuns:
                 self.draw.choice(self.collectors).restart()
             self.tick()
             self.check()
-
-    def delete_rules(self):
-        """Delete all rules, because some of them concern the runs of the next example."""
-        with self.store.write() as repositories:
-            for rule_id, _ in self.rules.values():
-                delete_rule(repositories, rule_id, author=self.author)
 
     def make_step(self, run):
         """Record some steps of a run, perhaps of an attempt that goes back, and project them."""
@@ -211,4 +206,4 @@ def test_rules_that_change_at_random_have_the_alerts_of_a_plain_evaluation(two_s
     try:
         ruled.run(25)
     finally:
-        ruled.delete_rules()
+        delete_rules(ruled.store, ruled.rules, ruled.author)
