@@ -8,6 +8,7 @@ import typing
 import pytest
 
 from dashboard.collector_client import types as api_types
+from dashboard.components.run.labels import LONGEST_NOTES, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 
 MODULES = [
     importlib.import_module(f"{api_types.__name__}.{found.name}") for found in pkgutil.iter_modules(api_types.__path__)
@@ -62,3 +63,13 @@ def test_a_type_of_the_dashboard_is_the_apis_of_the_same_name(own, schemas):
     for name, hint in typing.get_type_hints(own).items():
         assert name in theirs, f"the API's {own.__name__} has no {name}"
         assert kinds(theirs[name], schemas) <= allowed(hint), name
+
+
+def test_the_form_of_labels_has_the_limits_of_the_api(schemas):
+    """The dashboard names a tag that is too long before the API refuses it by its number."""
+    labels = schemas["RunLabels"]["properties"]
+    title, notes = (
+        next(part for part in labels[name]["anyOf"] if part["type"] == "string") for name in ("title", "notes")
+    )
+    assert (title["maxLength"], notes["maxLength"]) == (LONGEST_TITLE, LONGEST_NOTES)
+    assert (labels["tags"]["items"]["maxLength"], labels["tags"]["maxItems"]) == (LONGEST_TAG, MOST_TAGS)
