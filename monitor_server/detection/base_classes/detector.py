@@ -174,8 +174,9 @@ class DetectorGroup:
         self._order = RowOrder()
         for detector in self._detectors:
             detector._order = self._order  # noqa: SLF001 - of this module
-        self._names: KeysView[str] = {}.keys()
-        self._concerned: list[StreamDetector] = []
+        self._names: KeysView[str]
+        self._concerned: list[StreamDetector]
+        self._select({})
 
     def update(self, observation: Observation) -> list[Finding]:
         """Process one step and return the findings that hold; a step that was already seen returns none."""

@@ -319,6 +319,17 @@ def test_a_detector_alone_and_in_the_engine_has_the_same_findings():
         assert repr(list(alone.update(observation))) == repr(found)
 
 
+def test_an_engine_that_is_restored_before_a_row_without_any_signal_finds_what_another_one_finds():
+    """An instrument's gap holds between comparisons, also in the first row after a restart."""
+    engine = Engine()
+    for step in range(4):
+        engine.update(Observation(step=step, signals={"instrument/entropy_abs": 0.2}))
+    restored, empty = Engine.from_state(json.loads(json.dumps(engine.state()))), Observation(step=4, signals={})
+    assert [(finding.kind, finding.step) for finding in engine.update(empty).findings] == [("instrument_gap", 4)]
+    assert repr(restored.update(empty)) == repr(engine.update(empty))
+    assert restored.state() == engine.state()
+
+
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_a_signal_that_some_rows_lack_ends_no_finding(every):
     """A reward in every second or third row: the collapse is one page, and its phase does not change."""
