@@ -11,13 +11,16 @@ from trainer_hooks.wire.arrays import Array, Wire
 
 __all__ = ["Extreme", "Histogram", "Moments", "Summary", "merge_summaries"]
 
+# Of a variance, relative to the squared mean. The sums of equal values on a thousand ranks leave less.
+ROUNDING = 1e-13
 LARGEST_EXPONENT = 709.0  # e to a larger power overflows float64, and Python then raises instead of returning inf
 
 
 class Moments(Wire, tag="moments", tag_field="type", frozen=True):
     """Count, sum and sum of squares of a quantity on one rank; ``statistic`` names the number shown.
 
-    mean = Σx/n, std = √(Σx²/n − (Σx/n)²), variance = std², ess_frac = (Σx)² / (n·Σx²), sum = Σx.
+    mean = Σx/n, std = √(Σx²/n − (Σx/n)²), variance = std², ess_frac = (Σx)² / (n·Σx²), sum = Σx. A std that is smaller
+    than the rounding of these sums, about 3e-7 of the mean, is 0.
     Only finite values are summed; non-finite ones are counted in ``finite/bad_values``.
     """
 
@@ -50,7 +53,8 @@ class Moments(Wire, tag="moments", tag_field="type", frozen=True):
         variance = self.sum_squares / self.count - mean * mean
         if math.isnan(variance):  # the squares are beyond the largest number, or NaN; 0 would mean equal values
             variance = self.sum_squares
-        variance = max(variance, 0.0)
+        if variance < ROUNDING * mean * mean:
+            variance = 0.0
         return variance if self.statistic == "variance" else math.sqrt(variance)
 
 
