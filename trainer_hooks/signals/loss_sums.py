@@ -28,7 +28,7 @@ OFF_POLICY_ONLY = ("ratio/", "lld/", "kl/old")
 
 
 def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor", mask: "Tensor") -> "Tensor":
-    """Compute the sums named in `NAMES`, on the device.
+    """Compute the sums named in `NAMES`, on the device; tokens whose ln π_θ − ln π_old is NaN or infinite are left out.
 
     Args:
         old_logprobs: ln π_old, shape ``(B, T)``, nats.
@@ -41,13 +41,14 @@ def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor",
     """
     import torch  # noqa: PLC0415 - see above
 
-    actions = mask.bool()
-    change = torch.where(actions, logprobs.float() - old_logprobs.float(), 0.0)
-    ratio = torch.where(actions, change.clamp(-20, 20).exp(), 0.0)
-    kept = actions & (of_responses(advantages, actions) >= 0)[:, None]
+    actions, change = mask.bool(), logprobs.float() - old_logprobs.float()
+    known = actions & change.isfinite()
+    change = torch.where(known, change, 0.0)
+    ratio = torch.where(known, change.clamp(-20, 20).exp(), 0.0)
+    kept = known & (of_responses(advantages, actions) >= 0)[:, None]
     lost = torch.where(kept, -change, 0.0)
     found = (
-        actions.sum(),
+        known.sum(),
         change.sum(),
         change.square().sum(),
         ratio.sum(),
@@ -61,8 +62,8 @@ def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor",
 
 
 def of_responses(advantages: "Tensor", mask: "Tensor") -> "Tensor":
-    """Average token advantages over the action tokens of each response, shape ``(B,)``."""
-    return (advantages * mask).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
+    """Average token advantages over the action tokens of each response, shape ``(B,)``; the mask is boolean."""
+    return advantages.masked_fill(~mask, 0.0).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
 
 
 def signals_of(sums: Mapping[str, float]) -> dict[str, float]:
@@ -71,9 +72,10 @@ def signals_of(sums: Mapping[str, float]) -> dict[str, float]:
     if not tokens > 0:
         return {}
     mean = sums["log_ratio"] / tokens
+    # Sums in float32 are rounded: a variance may come out below 0, and a share above 1.
     signals = {
-        "ratio/log_var": sums["log_ratio_squares"] / tokens - mean**2,
-        "ratio/ess_frac": sums["ratio"] ** 2 / (tokens * sums["ratio_squares"]),
+        "ratio/log_var": max(sums["log_ratio_squares"] / tokens - mean**2, 0.0),
+        "ratio/ess_frac": min(sums["ratio"] ** 2 / (tokens * sums["ratio_squares"]), 1.0),
     }
     for signal, part, whole in (
         ("lld/penalty_tokens_frac", "lost_tokens", "kept_tokens"),

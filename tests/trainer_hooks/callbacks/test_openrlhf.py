@@ -75,8 +75,8 @@ def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector)
     """The driver receives each rank's sums under a name of their own, and the shares cover the tokens of all ranks."""
     monitor = connect()
     logger = openrlhf.VitalsLogger(None, args, monitor=monitor)
-    first = dict.fromkeys(NAMES, 1.0) | {"tokens": 6.0, "kept_tokens": 4.0, "lost_tokens": 1.0, "ratio": 6.0}
-    second = dict.fromkeys(NAMES, 1.0) | {"tokens": 2.0, "kept_tokens": 2.0, "lost_tokens": 2.0, "ratio": 2.0}
+    first = dict.fromkeys(NAMES, 8.0) | {"tokens": 6.0, "kept_tokens": 4.0, "lost_tokens": 1.0, "ratio": 6.0}
+    second = dict.fromkeys(NAMES, 8.0) | {"tokens": 2.0, "kept_tokens": 2.0, "lost_tokens": 2.0, "ratio": 2.0}
     status = {"policy_loss": 0.5, "rlvitals_sums_0": [*first.values()], "rlvitals_sums_12": [*second.values()]}
     logger.note_sums(status)
     assert status == {"policy_loss": 0.5}
@@ -85,8 +85,8 @@ def test_sums_of_all_ranks_add_up_and_leave_the_status(args, connect, collector)
     scalars = collector.records[0].scalars
     assert scalars["lld/penalty_tokens_frac"] == pytest.approx(3 / 6)
     assert scalars["lld/gated_responses_frac"] == 1
-    # 8 tokens: Σw = 8, Σw² = 2.
-    assert scalars["ratio/ess_frac"] == pytest.approx(64 / (8 * 2))
+    # 8 tokens: Σw = 8, Σw² = 16.
+    assert scalars["ratio/ess_frac"] == pytest.approx(64 / (8 * 16))
 
 
 def test_one_update_a_rollout_says_nothing_about_ratios(args, connect, collector):
