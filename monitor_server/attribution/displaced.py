@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -50,15 +51,17 @@ def displaced_responses(responses: Sequence[Sampled], *, most: int) -> tuple[Mea
     """Return the responses that fell most, and the measure that was used.
 
     They are correct ones by their mean displacement; if none of them fell, incorrect ones. If displacement was not
-    observed, they are the correct ones of the lowest mean likelihood. The measure is None if nothing was sampled.
+    observed, or is NaN in each, they are the correct ones of the lowest mean likelihood. The measure is None if nothing
+    was sampled.
     """
-    fell = [r for r in responses if r.mean_displacement is not None and r.mean_displacement < 0]
-    if fell:
-        ranked = sorted(fell, key=lambda r: (not r.correct, r.mean_displacement))
-        leading = [r for r in ranked if r.correct == ranked[0].correct]
-        return "displacement", leading[:most]
-    if any(r.mean_displacement is not None for r in responses):
-        return "displacement", []
+    changes = [
+        (not r.correct, r.mean_displacement, r)
+        for r in responses
+        if r.mean_displacement is not None and not math.isnan(r.mean_displacement)
+    ]
+    ranked = sorted((change for change in changes if change[1] < 0), key=itemgetter(0, 1))
+    if changes:
+        return "displacement", [r for is_wrong, _, r in ranked if is_wrong == ranked[0][0]][:most]
     known = [r for r in responses if r.correct and not math.isnan(r.logprob)]
     return ("likelihood" if responses else None), sorted(known, key=lambda r: r.mean_logprob)[:most]
 

@@ -47,7 +47,7 @@ def test_correct_responses_that_fell_lead_by_their_mean():
 
 
 def test_without_displacement_the_least_likely_correct_ones_lead():
-    """The answer states that the order is by likelihood."""
+    """The answer states that the order is by likelihood; a displacement of NaN is none."""
     responses = [
         sampled("likely", [1, 2], logprob=-1.0),
         sampled("unlikely", [1], logprob=-3.0),
@@ -55,6 +55,9 @@ def test_without_displacement_the_least_likely_correct_ones_lead():
     ]
     measure, leading = displaced_responses(responses, most=1)
     assert (measure, [r.id for r in leading]) == ("likelihood", ["unlikely"])
+    lost = sampled("lost", [1], changes=[np.nan])
+    assert displaced_responses([lost, *responses], most=1)[1] == leading
+    assert displaced_responses([lost, sampled("rose", [1], changes=[0.2])], most=1) == ("displacement", [])
     assert displaced_responses([], most=1) == (None, [])
 
 
