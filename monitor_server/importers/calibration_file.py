@@ -28,7 +28,7 @@ def load_calibration(path: Path | None) -> Calibration:
         return BUILTIN
     try:
         content = json.loads(read_bounded(path, longest=LONGEST_FILE))
-        profiles = {str(name): Profile(**factors) for name, factors in content["profiles"].items()}
+        profiles = {str(name): _read_profile(**factors) for name, factors in content["profiles"].items()}
         made_for, named = str(content["detectors"]), str(content["id"])
         warranty = _read_warranty(content["warranty"]) if "warranty" in content else None
         expected = _read_expected(content.get("expected", {}))
@@ -43,6 +43,18 @@ def load_calibration(path: Path | None) -> Calibration:
             f"the calibration {path} must be made for the detectors {DETECTOR_VERSION}, got {made_for}: calibrate again"
         )
     return Calibration(id=named, profiles=profiles, warranty=warranty, expected=expected)
+
+
+def _read_profile(*, warn: float, page: float) -> Profile:
+    """Build the profile of a class of runs from the content of a file.
+
+    Raises:
+        ValueError: If a factor is not a finite number of at least 0.
+    """
+    profile = Profile(warn=float(warn), page=float(page))
+    if not (0.0 <= profile.warn < math.inf and 0.0 <= profile.page < math.inf):
+        raise ValueError(f"the factors of a profile must be finite and at least 0, got {profile}")
+    return profile
 
 
 def _read_warranty(content: Mapping[str, float]) -> Warranty:

@@ -208,6 +208,15 @@ def test_a_file_with_an_impossible_budget_is_refused(tmp_path, warranty):
         load_calibration(file)
 
 
+@pytest.mark.parametrize("factor", ["x", None, [1], math.nan, math.inf, -1])
+def test_a_file_with_an_impossible_factor_is_refused(tmp_path, factor):
+    """Every alarm is compared with it, so that each run's detection would fail at its first one, or open none."""
+    file, profiles = tmp_path / "own.json", {"small batch": {"warn": factor, "page": 0.0}}
+    file.write_text(json.dumps({"id": "a", "detectors": DETECTOR_VERSION, "profiles": profiles}))
+    with pytest.raises(StartupError, match="must be a file that `rlvitals calibrate` wrote"):
+        load_calibration(file)
+
+
 @pytest.mark.parametrize(
     "content",
     ["", "{}", "[1]", "[" * 100_000, '{"id": "a", "detectors": "builtin-0", "profiles": {}}', '{"profiles": 3}'],
