@@ -86,12 +86,12 @@ def grpo_loss(
     log_ratio = torch.where(mask, upcast(logprobs) - upcast(old_logprobs).detach(), 0.0)
     ratio = log_ratio.exp()
     weight = advantages.to(ratio.dtype)
-    weight = weight[:, None] if weight.ndim == 1 else torch.where(mask, weight, 0.0)
+    weight = weight[:, None] if weight.ndim == 1 else weight
     if token_scales is not None:
         weight = weight * token_scales
     surrogate = torch.minimum(ratio * weight, _clip(ratio, clip_low, clip_high) * weight)
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser
-    return -(surrogate * mask).sum() / count
+    return -torch.where(mask, surrogate, 0.0).sum() / count
 
 
 def _clip(ratio: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:

@@ -55,4 +55,4 @@ def gspo_loss(
     weight = advantages.to(ratio.dtype)
     surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)
     has_tokens = mask.any(dim=1)
-    return -(surrogate * has_tokens).sum() / has_tokens.sum().clamp(min=1)
+    return -torch.where(has_tokens, surrogate, 0.0).sum() / has_tokens.sum().clamp(min=1)

@@ -137,7 +137,7 @@ def llds_loss(
         penalised = penalised & ~answer_mask
     elif answer_mask is not None:
         penalty = torch.where(answer_mask, answer_weight * penalty, penalty)
-    return (penalty * penalised).sum() / _count(kept, mask, normaliser)
+    return torch.where(penalised, penalty, 0.0).sum() / _count(kept, mask, normaliser)
 
 
 def adaptive_answer_weight(weight: float, valid_searches: float) -> float:

@@ -27,6 +27,16 @@ def test_feedback_is_in_no_count():
     assert grpo_loss(new, torch.zeros(1, 3), mask, torch.ones(1)).item() == pytest.approx(-1.1)
 
 
+def test_a_response_without_action_tokens_may_have_any_advantage():
+    """A group whose grader failed has advantages of NaN, and a mask leaves it out of the loss and of the gradient."""
+    new = torch.tensor([[1.1, 1.0], [1.0, 1.0]]).log().requires_grad_()
+    mask, scales = torch.tensor([[True, False], [False, False]]), torch.tensor([[1.0, math.nan], [1.0, 1.0]])
+    loss = grpo_loss(new, torch.zeros(2, 2), mask, torch.tensor([1.0, math.nan]), token_scales=scales)
+    loss.backward()
+    assert loss.item() == pytest.approx(-1.1)
+    assert new.grad.tolist() == [[pytest.approx(-1.1), 0.0], [0.0, 0.0]]
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_the_loss_equals_the_equation_written_as_loops(seed):

@@ -23,7 +23,8 @@ def test_hand_worked_loss():
     # s = e^0.05 for both: at A = 1 clipped to 1.01, at A = −1 kept: J = (1.01 − e^0.05) / 2
     new = torch.tensor([[0.2, -0.1], [0.05, 0.05], [9.0, 9.0]])
     mask = torch.tensor([[True, True], [True, True], [False, False]])
-    loss = gspo_loss(new, torch.zeros(3, 2), mask, torch.tensor([1.0, -1.0, 5.0]), clip_low=0.01, clip_high=0.01)
+    advantages = torch.tensor([1.0, -1.0, math.nan])
+    loss = gspo_loss(new, torch.zeros(3, 2), mask, advantages, clip_low=0.01, clip_high=0.01)
     assert loss.item() == pytest.approx((math.exp(0.05) - 1.01) / 2)
 
 

@@ -76,8 +76,10 @@ def test_answer_tokens_count_for_the_gate_and_the_normaliser_and_not_for_the_pen
     new = torch.tensor([[-1.1, -1.3]])
     every = torch.ones(1, 2, dtype=torch.bool)
     answer = torch.tensor([[False, True]])
-    loss = llds_ma_loss(new, old, every, torch.ones(1), answer)
-    assert loss.item() == pytest.approx(0.05)
+    assert llds_ma_loss(new, old, every, torch.ones(1), answer).item() == pytest.approx(0.05)
+    # A probability of the answer that rounds to 0 is left out like any other.
+    never = torch.tensor([[-1.1, -math.inf]])
+    assert llds_ma_loss(never, old, every, torch.ones(1), answer).item() == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("gate", ["response", "action", "none"])
