@@ -10,7 +10,7 @@ from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.text_safety import describe_error, printable
+from trainer_hooks.text_safety import describe_error, encodable, printable
 from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 
 __all__ = ["connect"]
@@ -125,7 +125,7 @@ def _to_plain_values(config: Mapping[str, object] | None) -> dict[str, object] |
 def _to_sendable(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
     """Return a JSON tree whose texts are UTF-8 and whose integers are those of msgpack; others become text."""
     if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
+        return encodable(value)
     if isinstance(value, int) and not MSGPACK_MINIMUM <= value <= MSGPACK_MAXIMUM:
         return str(value)
     if isinstance(value, dict):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-__all__ = ["LONGEST_TEXT_CHARS", "describe_error", "describe_object", "printable"]
+__all__ = ["LONGEST_TEXT_CHARS", "describe_error", "describe_object", "encodable", "printable"]
 
 LONGEST_TEXT_CHARS: Final = 2_000  # of one log line, which may hold the representation of a user's object
 OBJECT_CHARS: Final = 80
@@ -22,6 +22,11 @@ def describe_error(error: BaseException) -> str:
         return str(error)[:LONGEST_TEXT_CHARS]
     except Exception:  # noqa: BLE001 - whatever it raises
         return "(its text cannot be read)"
+
+
+def encodable(text: str) -> str:
+    """Return a text with escapes for what UTF-8 cannot encode, such as half of a surrogate pair."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def printable(text: str) -> str:

@@ -17,7 +17,7 @@ from trainer_hooks.recording.responses.wire_form import TokenNumbers, build_resp
 from trainer_hooks.recording.schema_versions import FIRST_VERSION, version_of_responses
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
-from trainer_hooks.text_safety import describe_error
+from trainer_hooks.text_safety import describe_error, encodable
 from trainer_hooks.wire import Response, ResponseKind, encode
 
 __all__ = ["NO_RESPONSES", "ResponseSampler", "SampledResponses"]
@@ -127,7 +127,8 @@ class ResponseSampler:
 
     def _find_text(self, rollouts: Rollouts, row: int, ids: list[int] | None) -> str | None:
         if rollouts.texts is not None:
-            return rollouts.texts[row]
+            text = rollouts.texts[row]
+            return None if text is None else self._call("str", str, text)
         if rollouts.decode is None or ids is None:
             return None
         return self._call("decode", rollouts.decode, ids)
@@ -135,7 +136,7 @@ class ResponseSampler:
     def _call(self, name: str, function: Callable[[Any], str], argument: object) -> str | None:
         """Call a function of the user; where it raises, count the loss and return None."""
         try:
-            return str(function(argument))
+            return encodable(str(function(argument)))
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, and call sys.exit()
             self.on_loss(f"{name} raised {type(error).__name__}: {describe_error(error)}; the text was left out")
             return None
@@ -146,4 +147,4 @@ def _look_up_pieces(vocabulary: Sequence[str] | None, ids: Sequence[int] | None)
     if vocabulary is None or ids is None:
         return None
     size = len(vocabulary)
-    return [str(vocabulary[number]) if 0 <= number < size else "" for number in ids]
+    return [encodable(str(vocabulary[number])) if 0 <= number < size else "" for number in ids]

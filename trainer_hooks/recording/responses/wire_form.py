@@ -53,7 +53,7 @@ def build_responses(
         "logprob": of_rows(tokens.logprob_sums.by_response),
         "actions": Array.from_parts("int32", actions),
         "displacement": of_rows(None if changes is None else changes.by_response),
-        "trained": [rollouts.trained] * len(rows),
+        "trained": [None if rollouts.trained is None else bool(rollouts.trained)] * len(rows),
         "group": of_rows(rollouts.group_ids),
         "advantage": of_rows(tokens.mean_advantages),
         "truncated": of_rows(rollouts.truncated),

@@ -163,6 +163,27 @@ def test_token_ids_become_text_in_the_background():
     assert "decode raised TypeError" in losses[0]
 
 
+class Unreadable:
+    """A value of a user that is no text."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("redact", [None, lambda text: text])
+def test_a_text_that_cannot_be_sent_costs_no_response(redact):
+    """Half of a surrogate pair is escaped; a value that is no text is sent as one, or left out and counted."""
+    losses = []
+    given_texts = ["half \ud83d", 1.5, None, Unreadable(), "open", "é"]
+    held = rollouts(texts=given_texts, vocabulary=["\udc80", *"bcdefghij"], trained=np.True_)
+    responses = sampled(held, texts=True, redact=redact, on_loss=losses.append)
+    assert {response.text for response in responses} == {"half \\ud83d", "1.5", None, "open", "é"}
+    assert len(responses) == 6
+    assert all(response.trained for response in responses)
+    assert responses[0].pieces[0] == "\\udc80"
+    assert losses == ["str raised RuntimeError: no text; the text was left out"]
+
+
 @pytest.mark.parametrize("source", [{"decode": lambda ids: "".join(map(str, ids))}, {"vocabulary": list("0123456789")}])
 def test_a_redaction_receives_the_whole_response(source):
     """Half of a secret is not recognised: where a cut divides it, neither the text nor the ids are sent."""
