@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
@@ -40,8 +40,6 @@ __all__ = ["Monitor", "NullMonitor"]
 CLOSE_TIMEOUT_SECONDS = 5.0
 # The shortest time for which one of many monitors waits for its collector when the interpreter ends.
 LEAST_SECONDS_AT_EXIT = 0.1
-# A number and its place in a dictionary, without its name.
-NUMBER_BYTES = 60
 MADE_ELSEWHERE = (
     "NOTHING IS RECORDED: this monitor was made in another process, which reports for the rank; if this process "
     "trains, call trainer_hooks.connect in the function that it runs"
@@ -228,15 +226,9 @@ class Monitor:
             now = self._clock()
             numbers, tokens, changes = self._reader.read(given, rollouts, [*paired, *recomputed], now)
             seconds = self._blocking_seconds
-            nbytes = NUMBER_BYTES * len(numbers) + _length_of_names(numbers)
-            if data_version is not None:
-                nbytes += sys.getsizeof(data_version)
             reports = self._requests.take_reports()
-            is_queued = self._queue.put(
-                Measurement(number, now, numbers, tokens, changes, seconds, policy_version, data_version, reports),
-                nbytes + (tokens.nbytes if tokens else 0),
-            )
-            if reports and not is_queued:
+            item = Measurement(number, now, numbers, tokens, changes, seconds, policy_version, data_version, reports)
+            if not self._queue.put(item, item.nbytes) and reports:
                 self._requests.put_back(reports)
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
@@ -360,13 +352,6 @@ def _require_folder(spool: Spool, settings: ConnectionSettings) -> None:
             f"RLVITALS_SPOOL_DIR must be a writable folder where there is no RLVITALS_URL, got "
             f"{str(settings.spool_dir)!r}: {error}"
         ) from error
-
-
-def _length_of_names(names: Iterable[object]) -> int:
-    try:
-        return len("".join(names))  # type: ignore[arg-type]  # half the time of a sum of lengths
-    except TypeError:  # a name may be any object
-        return sum(map(sys.getsizeof, names))
 
 
 def _make_spool(settings: ConnectionSettings) -> Spool | None:

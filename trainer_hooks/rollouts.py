@@ -173,7 +173,12 @@ class Rollouts:
         """Bytes held by the arrays and the texts."""
         values: list[Array] = [getattr(self, name) for name in self.__slots__]
         arrays: int = sum(array.nbytes for array in values if hasattr(array, "nbytes"))
-        return arrays + sum(sum(map(getsizeof, given)) for given in (self.texts, self.control_ids) if given)
+        return arrays + self.text_bytes + sum(map(getsizeof, self.control_ids or ()))
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes held by the texts."""
+        return sum(map(getsizeof, self.texts or ()))
 
     @property
     def capability(self) -> Literal["L2", "L3"]:

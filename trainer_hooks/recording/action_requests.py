@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.recording.health import MAX_ALERTS, MAX_REQUESTS
 from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
 __all__ = ["MAX_REPORTS", "RequestReceiver"]
 
 MAX_REPORTS: Final = 50  # reports of a record; a collector refuses a record with more than 100
-MAX_WAITING: Final = 1_000  # reports that wait while every step is dropped
+# Reports that wait while every step is dropped: as many as the alerts and requests that a process takes can have.
+MAX_WAITING: Final = MAX_ALERTS + 2 * MAX_REQUESTS
 
 logger = logging.getLogger("trainer_hooks")
 

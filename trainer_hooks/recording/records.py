@@ -4,7 +4,8 @@ This runs in the batch processor's thread. The training thread only copies; arra
 """
 
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -27,6 +28,8 @@ from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extrem
 
 __all__ = ["Measurement", "RecordBuilder", "check_step"]
 
+# A number and its place in a dictionary, without its name.
+NUMBER_BYTES = 60
 SIGNALS_BY_REASON: dict[Reason, str] = {
     **{reason: f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS},
     "internal_errors": "hooks/internal_errors",
@@ -52,6 +55,14 @@ class Measurement(msgspec.Struct, frozen=True):
     policy_version: int | None = None
     data_version: str | None = None
     actions: Sequence[ActionReport] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes this holds."""
+        nbytes = NUMBER_BYTES * len(self.numbers) + _length_of_names(self.numbers)
+        if self.data_version is not None:
+            nbytes += sys.getsizeof(self.data_version)
+        return nbytes + (self.tokens.nbytes if self.tokens else 0)
 
 
 def check_step(step: int) -> None:
@@ -220,3 +231,10 @@ class RecordBuilder:
 
 def _total(value: float) -> Moments:
     return Moments(count=1, sum=float(value), statistic="sum")
+
+
+def _length_of_names(names: Iterable[object]) -> int:
+    try:
+        return len("".join(names))  # type: ignore[arg-type]  # half the time of a sum of lengths
+    except TypeError:  # a name may be any object
+        return sum(map(sys.getsizeof, names))

@@ -60,12 +60,14 @@ class Reduced(NamedTuple):
         pending: Checks of the arrays, which have an empty name, then summaries by name; each name is one of `NAMES`.
         capability: The capability level of the arrays.
         extra: The results of the further functions that `reduce` was given.
+        text_bytes: Bytes of the texts that ``extra`` may hold.
     """
 
     library: ArrayLibrary
     pending: tuple[tuple[str, PendingSummary], ...]
     capability: Literal["L2", "L3"]
     extra: tuple[Pending[Any], ...] = ()
+    text_bytes: int = 0
 
     @property
     def parts(self) -> list[Pending[Any]]:
@@ -74,8 +76,8 @@ class Reduced(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the numbers, once they are fetched."""
-        return sum(getattr(number, "nbytes", 8) for part in self.parts for number in part.numbers)
+        """Bytes held by the numbers, once they are fetched, and by the texts."""
+        return self.text_bytes + sum(getattr(number, "nbytes", 8) for part in self.parts for number in part.numbers)
 
     def replace_parts(self, parts: Sequence[Pending[Any]]) -> "Reduced":
         """Return the same with fetched numbers."""
@@ -118,7 +120,9 @@ def reduce(
         summaries = [item for family in families for item in family(tokens).items()]
         more = tuple(compute(tokens) for compute in extra)
     checks = (("", check) for check in rollouts.library.deferred_checks)
-    return Reduced(rollouts.library, (*checks, *summaries), rollouts.capability, more)
+    return Reduced(
+        rollouts.library, (*checks, *summaries), rollouts.capability, more, rollouts.text_bytes if more else 0
+    )
 
 
 def fetch(library: ArrayLibrary, parts: Sequence[Pending[Any]]) -> list[Pending[Any]]:

@@ -16,11 +16,13 @@ import threading
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 import trainer_hooks
 import trainer_hooks.recording.records as records_module
 from tests.bad_collectors import connect_impatiently, nobody_answers, nobody_listens
 from tests.live import PATIENCE_SECONDS, eventually
+from trainer_hooks.arrays.torch_backend import DeviceArrays
 from trainer_hooks.delivery import BatchProcessor, RecordQueue, SendingQueue
 from trainer_hooks.delivery import exporter as exporter_module
 from trainer_hooks.wire import Batch, Receipt, Record, Rejection, encode, run_id
@@ -372,15 +374,25 @@ def test_token_arrays_fill_the_record_queue_by_their_size(collector, connect, mo
     assert len(collector.records) + losses(monitor) == 50
 
 
-@pytest.mark.parametrize("copies", [True, False])
-@pytest.mark.parametrize("what", ["names", "texts", "data version"])
-def test_names_and_texts_fill_the_record_queue_by_their_size(collector, connect, monkeypatch, what, copies):
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [
+        ("names", {}),
+        ("data version", {}),
+        ("texts", {}),
+        ("texts", {"copy": False}),
+        ("texts", {"library": DeviceArrays(torch.device("cpu"))}),
+    ],
+    ids=["names", "data version", "texts", "texts in place", "texts beside a device"],
+)
+def test_names_and_texts_fill_the_record_queue_by_their_size(collector, connect, monkeypatch, what, options):
     """A trainer that makes long ones anew at every step must not fill the memory while the collector is away."""
-    monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_bytes", 5_000)
+    monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
+    monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_bytes", 1_500_000)
     monitor = connect()
-    arrays = {"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0], "copy": copies}
+    arrays = {"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]} | options
     for step in range(50):
-        text = f"{step:02}" * 1_000
+        text = f"{step:02}" * 80_000
         if what == "texts":
             monitor.log_step(step, rollouts=arrays | {"texts": [text]})
         else:

@@ -1,8 +1,10 @@
 """The answers to requests, without threads and without HTTP."""
 
 from trainer_hooks.actions import ActionPolicy
+from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.action_requests import MAX_REPORTS, RequestReceiver
-from trainer_hooks.wire import ActionRequest, AlertNotice
+from trainer_hooks.recording.health import RunHealth
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 ALERT = AlertNotice(id="a", kind="k", severity="critical", opened_step=1, summary="s")
 
@@ -21,3 +23,25 @@ def test_a_record_holds_a_bounded_number_of_reports_and_the_rest_follows_in_orde
     assert max(map(len, records)) == MAX_REPORTS <= 100
     reports = [(each.request_id, each.outcome) for record in records for each in record]
     assert reports == [(f"q{number}", outcome) for outcome in ("received", "taken") for number in range(100)]
+
+
+def test_no_report_is_lost_while_every_step_is_dropped():
+    """Whatever a collector sends, the reports on all that a process takes from it wait for a recorded step."""
+    policy = ActionPolicy({"critical": "checkpoint"}, dry_run=False, requests=["checkpoint"])
+    receiver = RequestReceiver(policy, reports=True)
+    health = RunHealth(1, DropCounter(), [policy.consider], on_request=receiver.consider)
+    many = range(1_500)
+    alerts = [AlertNotice(id=f"a{n}", kind="k", severity="critical", opened_step=1, summary="s") for n in many]
+    requests = [ActionRequest(id=f"q{n}", action="checkpoint", by="anna", alert=ALERT) for n in many]
+    health.update(Receipt(run_id="r", accepted=1, alerts=alerts, requests=requests), attempt=1)
+    taken = [decision.report("taken") for decision in policy.take_due()]
+    receiver.add_reports(taken)
+    for _ in range(3):
+        receiver.put_back(receiver.take_reports())
+    records = [receiver.take_reports()]
+    while records[-1]:
+        records.append(receiver.take_reports())
+    reports = [each for record in records for each in record]
+    assert reports[-len(taken) :] == taken
+    assert len(taken) == 1_100
+    assert [each.outcome for each in reports[: -len(taken)]] == ["received"] * 100
