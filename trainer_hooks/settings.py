@@ -7,6 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, nan
 from pathlib import Path
@@ -213,8 +214,14 @@ def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def _check_url(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    """Return an address without surrounding whitespace, such as the end of a line of a file."""
+    url = url.strip()
+    is_usable = False
+    with suppress(ValueError):  # the port is no number of one, or a bracket has no end
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_usable = is_address and not (parts.query or parts.fragment or any(map(str.isspace, url)))
+    if not is_usable:
         raise ConfigurationError(f"url must look like http://host:8600, got {url!r}")
     return url.rstrip("/")
 

@@ -103,6 +103,11 @@ def test_the_attempt_can_be_set():
     assert resolve(several | {"WORLD_SIZE": "8"}).attempt == 12
 
 
+def test_whitespace_around_an_address_does_not_count():
+    """A value from a file ends with the line's end."""
+    assert resolve(url="http://127.0.0.1:8600/ \n").url == "http://127.0.0.1:8600"
+
+
 def test_a_name_may_be_a_number():
     """Frameworks pass on the values of their configuration files."""
     assert (resolve(run=7).run, resolve(project=2).project) == ("7", "2")
@@ -112,6 +117,10 @@ def test_a_name_may_be_a_number():
     ("environ", "arguments", "message"),
     [
         ({}, {"url": "127.0.0.1:8600"}, "url must look like http://host:8600, got '127.0.0.1:8600'"),
+        ({}, {"url": "http://h:70000"}, "url must look like http://host:8600, got 'http://h:70000'"),
+        ({}, {"url": "http://[::1"}, "url must look like http://host:8600"),
+        ({}, {"url": "http://a b:8600"}, "url must look like http://host:8600"),
+        ({}, {"url": "http://h:8600/?key=k"}, "url must look like http://host:8600"),
         ({}, {"rank": 2, "world_size": 2}, "rank must be .*, got rank 2 of 2"),
         ({"RANK": "one"}, {}, "RANK must be an integer, got 'one'"),
         ({"WORLD_SIZE": "2"}, {}, "a run of 2 ranks must have one name for all of them; set RLVITALS_RUN"),

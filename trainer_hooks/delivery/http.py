@@ -179,8 +179,9 @@ class HttpTransport:
         # A connection with unread bytes on it cannot be used again.
         if len(answer) > LONGEST_ANSWER_BYTES:
             response.close()
-        # A balancer of connections, as in Kubernetes, may lead a new one to a collector that takes the batch.
-        if response.status >= SERVER_ERROR and connection is not None:
+        # A balancer of connections, as in Kubernetes, may lead a new one to a collector that takes the batch. After an
+        # interim answer, such as 103, the final one would be taken for that to the next batch.
+        if not OK <= response.status < SERVER_ERROR and connection is not None:
             connection.close()
         response.release_conn()
         return response.status, answer, response.headers

@@ -1,5 +1,7 @@
 import contextlib
 import random
+import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -137,6 +139,26 @@ def test_after_an_error_of_the_server_the_next_batch_takes_a_new_connection(coll
         transport.send(body)
     first, refused, anew, again = collector.ports
     assert first == refused != anew == again
+
+
+def test_after_an_interim_answer_no_batch_has_the_answer_of_an_earlier_one():
+    """A proxy sends 103 first, and the receipt comes after the trainer has stopped waiting for it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        transport = HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}")
+        with ThreadPoolExecutor(1) as trainer:
+            sending = trainer.submit(transport.send, b"first")
+            first, _ = server.accept()
+            first.recv(4096)
+            first.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            with pytest.raises(UnavailableError, match="answered 103"):
+                sending.result(PATIENCE_SECONDS)
+            sending = trainer.submit(transport.send, b"second")
+            server.settimeout(PATIENCE_SECONDS)
+            second, _ = server.accept()  # not on the first connection, where an answer is still due
+            second.close()
+            with pytest.raises(UnavailableError):
+                sending.result(PATIENCE_SECONDS)
+            first.close()
 
 
 def test_what_is_quick_enough_is_not_cut(collector):
