@@ -39,7 +39,7 @@ class HostArrays:
             )
         try:
             return np.asarray(_convert_tensor(value))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:  # torch raises the last one, for a nested tensor
             raise RolloutsError(f"{name} must be a rectangular array of numbers: {error}") from error
 
     def kind_of(self, array: NDArray[Any]) -> Kind:

@@ -87,6 +87,16 @@ def test_the_environment_names_a_run_before_the_training_arguments(given, named,
     assert {batch.run for batch in collector.batches} == {named}
 
 
+def test_a_trainer_library_that_was_never_installed_is_named_without_its_version(tmp_path, collector):
+    """A folder on the path has no distribution; the training begins all the same."""
+
+    class OfFolder(VitalsCallback):
+        library = "a_folder_on_the_path"
+
+    tiny_trainer(tmp_path, [OfFolder(url=collector.url, run="r")], max_steps=1).train()
+    assert collector.batches[0].source == "a_folder_on_the_path unknown"
+
+
 def test_report_to_sees_the_tokens_of_trl(tmp_path, collector, monkeypatch):
     """On a GRPOTrainer `report_to="rlvitals"` gives level L3."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)

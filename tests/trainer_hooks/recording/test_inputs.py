@@ -61,6 +61,10 @@ def test_responses_are_sampled_after_the_interval_only(collector, connect, monke
         ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
         ({"logprobs": None}, "logprobs must"),
         ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
+        (
+            {"entropies": torch.nested.nested_tensor([torch.ones(512)] * 64, layout=torch.jagged)},
+            "entropies must be a rectangular array of numbers",
+        ),
     ],
 )
 def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collector, connect, caplog, changes, message):

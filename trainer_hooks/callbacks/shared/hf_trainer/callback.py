@@ -3,7 +3,6 @@
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -247,7 +246,8 @@ class StreamingCallback(TrainerCallback):
             config=args.to_sanitized_dict() | {"model": str(model)},
             rank=args.process_index,
             world_size=args.world_size,
-            source=f"{self.library} {version(self.library)}",
+            # Not the version of the distribution: a copy of the folder was never installed.
+            source=f"{self.library} {getattr(sys.modules.get(self.library), '__version__', 'unknown')}",
         )
 
     def _end_training(self, end: "trainer_hooks.wire.RunEnd") -> None:
