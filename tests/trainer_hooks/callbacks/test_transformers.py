@@ -114,6 +114,17 @@ def test_asked_for_twice_it_streams_once(kind, tmp_path, collector, monkeypatch,
     assert 'report_to="rlvitals" does nothing' in caplog.text
 
 
+def test_a_callback_that_was_added_twice_streams_once(tmp_path, collector):
+    """The run has one attempt, and each step one record."""
+    callback = VitalsCallback(url=collector.url, run="r")
+    trainer = tiny_trainer(tmp_path, [callback, callback])
+    trainer.train()
+    assert [record.step for record in collector.records] == [1, 2, 3, 4]
+    assert len({batch.attempt for batch in collector.batches}) == 1
+    assert [batch.end for batch in collector.batches if batch.end] == ["finished"]
+    assert trainer.callback_handler.callbacks.count(callback) == 1
+
+
 def test_what_the_user_logs_is_kept(tmp_path, connect, steps):
     """An evaluation and the user's own metrics are sent at the step at which they were logged."""
     monitor = connect()

@@ -98,6 +98,8 @@ class StreamingCallback(TrainerCallback):
         """Find the trainer that calls, connect, and wrap its methods."""
         self._end_training("stopped")  # an earlier training that raised ended without on_train_end
         trainer = find_calling_trainer(self)
+        if trainer is not None:
+            _remove_repetitions(self, trainer.callback_handler.callbacks)
         if self._monitor is None:
             self._monitor = self._connect(args, trainer)
         if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
@@ -280,3 +282,13 @@ def find_calling_trainer(callback: TrainerCallback) -> Any:
             return found
         frame = frame.f_back
     return None
+
+
+def _remove_repetitions(callback: TrainerCallback, callbacks: list[TrainerCallback]) -> None:
+    """Leave only the first place of a callback that was added twice.
+
+    It would log each step twice, and its ranks, which count the ends of steps, would not agree on a step.
+    """
+    places = [place for place, each in enumerate(callbacks) if each is callback]
+    for place in reversed(places[1:]):
+        del callbacks[place]
