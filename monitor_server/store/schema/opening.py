@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from monitor_server.errors import DatabaseNewer
+from monitor_server.errors import DatabaseNewer, DatabaseUnusable
 from monitor_server.store.address import shown_url
 from monitor_server.store.faults import fault_of
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
@@ -35,6 +35,7 @@ def open_schema(connection: Connection, url: str) -> None:
 
     Raises:
         DatabaseNewer: If a newer rlvitals has migrated the database.
+        DatabaseUnusable: If somebody else has used its tables for all that time.
         DBAPIError: If it cannot be migrated or written.
     """
     connection = connection.execution_options(rlvitals_write=True)
@@ -46,13 +47,19 @@ def open_schema(connection: Connection, url: str) -> None:
         except DBAPIError as error:
             if connection.dialect.name == "sqlite" or fault_of(error) not in ("locked", "slow"):
                 raise
+            with connection.begin():
+                holder = oldest_holder(connection, metadata.tables)
             reason = one_line(error.orig)
             if time.monotonic() >= end:
-                raise
+                if holder is None:
+                    raise
+                raise DatabaseUnusable(
+                    f"the database {shown_url(url)} must be without long transactions to be opened, and was not for "
+                    f"{LIMIT_SECONDS:.0f} s: {holder}, uses it ({reason}); wait until that ends, as a backup or the "
+                    "migration of another collector does, or end it, and start again"
+                ) from error
         else:
             return
-        with connection.begin():
-            holder = oldest_holder(connection, metadata.tables)
         logger.warning(
             "the start waits for the tables of the database, and is tried again for %.0f s at most: %s (%s)",
             max(0.0, end - time.monotonic()),
