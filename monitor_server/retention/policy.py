@@ -143,6 +143,8 @@ class RetentionPolicy:
         if task.kind == "old_responses":
             return self._thin_responses(repositories, task.run_id)
         since = task.silent_since
+        # A run that trains loses records every few seconds: its first slice is recorded. Otherwise the last one is.
+        is_first = task.kept_steps > 0 and not retention.has_thinned_records(task.run_id)
         if task.kind == "records":
             rows, has_more = retention.thin_records(
                 task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE, silent_since=since
@@ -152,7 +154,7 @@ class RetentionPolicy:
         else:
             most = self._settings.thinned_steps if limits is None else limits.thinned_steps
             rows, has_more = retention.thin_steps(task.run_id, most=most, silent_since=since)
-        if rows and not has_more:
+        if rows and (is_first if task.kept_steps else not has_more):
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
         return Removed(table=task.kind, rows=rows, has_more=has_more)
 

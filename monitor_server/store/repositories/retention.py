@@ -171,6 +171,11 @@ class Retention:
         )
         return list(self._connection.execute(query).scalars())
 
+    def has_thinned_records(self, run_id: str) -> bool:
+        """Return whether raw records of a run have been removed, the first of which always are."""
+        first = select(func.length(records.c.body)).where(records.c.run_id == run_id).order_by(records.c.position)
+        return self._connection.execute(first.limit(1)).scalar() == 0
+
     def thin_records(
         self, run_id: str, *, kept_steps: int, limit: int, silent_since: float | None = None
     ) -> tuple[int, bool]:

@@ -14,6 +14,7 @@ from monitor_server.store.tables import records
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.retention.runs import count_rows, sampled, send_everything
+from trainer_hooks import wire
 
 DAY = 86_400.0
 
@@ -88,6 +89,16 @@ def test_raw_records_of_old_steps_are_removed_and_the_run_goes_on(keeping, datab
     assert live.send(run="r", attempt=2, records=[_step(50)])["judged_step"] == 50
     assert len(live.get(f"/runs/{run_id}/steps", limit=1000)["items"]) == 101
     eventually(lambda: _bodies(database_url, run_id) == {(50, 0)})
+
+
+def test_the_audit_log_says_once_that_a_run_that_trains_loses_its_old_records(keeping, database_url):
+    """An entry for each slice would be thousands a day, among which nobody finds the changes of people."""
+    live, run_id = keeping(record_steps=10), wire.run_id("default", "r")
+    for begin in range(0, 4 * SPAN, SPAN):
+        live.send(run="r", records=[_step(step) for step in range(begin, begin + SPAN)])
+        eventually(lambda begin=begin: min(_bodies(database_url, run_id)) == (begin, 0))
+    entries = [entry for entry in live.get("/audit", limit=1000)["items"] if entry["by"] == "retention"]
+    assert [(entry["action"], entry["target"]) for entry in entries] == [("run.remove_records", run_id)]
 
 
 def test_the_newest_steps_keep_their_records_whatever_their_numbers(keeping, database_url):
