@@ -67,6 +67,9 @@ class RunContext:
         steps, run_id = repositories.steps, self.run.id
         steps.put(run_id, self.completed.values(), replace=False, positions=self.positions)
         steps.put(run_id, self.mended.values(), replace=True, positions=self.positions)
+        written = [*self.completed.values(), *self.mended.values()]
+        # Thinning considers them again, also where it has been: a resumed run repeats steps.
+        self.run.steps_thinned_to = min([self.run.steps_thinned_to, *(step.step for step in written)])
 
     def world_size(self, attempt: int) -> int:
         """Return the number of ranks of an attempt."""

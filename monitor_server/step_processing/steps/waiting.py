@@ -184,10 +184,9 @@ class WaitingSteps:
         run, recorded = self._context.run, self._context.repositories.records.recorded_steps
         if not run.has_thinned_steps:
             return set()
-        old = _by_attempt(key for key in keys if key[1] < run.steps_thinned_to)
         return {
             (attempt, step)
-            for attempt, steps in old.items()
+            for attempt, steps in _by_attempt(keys).items()
             for step in recorded(run.id, attempt, steps, up_to=run.position)
         }
 

@@ -63,6 +63,7 @@ _PROJECTION_COLUMNS = (
     "owned_until",
     "quarantined_at",
     "quarantine_reason",
+    "steps_thinned_to",
 )
 
 

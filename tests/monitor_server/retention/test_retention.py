@@ -166,6 +166,18 @@ def test_a_silent_run_is_thinned_to_what_detection_has_found(keeping, database_u
     assert live.get(f"/runs/{run_id}")["last_step"] == 899
 
 
+def test_a_thinned_run_that_goes_on_from_an_earlier_step_is_thinned_again(keeping, database_url, clock):
+    """Its new attempt ends before the step up to which the run was thinned, and has as many steps as may stay."""
+    live = keeping(step_days=30, thinned_steps=16, stall_minimum_seconds=1e9)
+    run_id = live.run(run="r", records=[_step(step) for step in range(400)])
+    clock.now += 31 * DAY
+    eventually(lambda: count_rows(database_url, run_id)["steps"] <= 16 + 1)
+    live.send(run="r", attempt=2, records=[_step(step) for step in range(300)])
+    clock.now += 31 * DAY
+    eventually(lambda: count_rows(database_url, run_id)["steps"] <= 2 * (16 + 1))
+    assert live.get(f"/runs/{run_id}/steps", limit=1000)["items"][-1]["step"] == 399
+
+
 def test_a_run_that_sends_again_before_its_turn_loses_nothing(start_collector, database_url, clock):
     """The data of many silent runs takes hours to remove; one of them may go on meanwhile."""
     live = start_collector(clock=clock, stall_minimum_seconds=1e9)
