@@ -121,17 +121,8 @@ class Store:
         """
         self._require_answers()
         self._check(lambda file: file.check_presence())
-        try:
-            with self._reading.begin() as connection:
-                yield Repositories(connection)
-            self._note_answer()
-        except DatabaseMigrated:
-            self.faults.count("migrated")
-            raise
-        except (DBAPIError, PoolTimeoutError) as error:
-            if concerns_statement(error):
-                raise
-            raise Unavailable(f"the store cannot read: {self._note_fault(error)}; ask again later") from error
+        with self._noting("read", again="ask"), self._reading.begin() as connection:
+            yield Repositories(connection)
 
     @contextmanager
     def write(self) -> Iterator[Repositories]:
@@ -143,23 +134,14 @@ class Store:
                 was stored.
         """
         self._require_answers()
-        try:
-            with self._turns or nullcontext():
-                # This check comes before a connection is opened, which would create an empty file if there is none.
-                self._check(lambda file: file.check_presence())
-                with self._writing.begin() as connection:
-                    yield Repositories(connection)
-                    self._check(lambda file: file.check())
-                    if is_under_way(connection):
-                        require_own_schema(connection)
-            self._note_answer()
-        except DatabaseMigrated:
-            self.faults.count("migrated")
-            raise
-        except (DBAPIError, PoolTimeoutError, TurnOverdueError) as error:
-            if concerns_statement(error):
-                raise
-            raise Unavailable(f"the store cannot write: {self._note_fault(error)}; send again later") from error
+        with self._noting("write", again="send"), self._turns or nullcontext():
+            # This check comes before a connection is opened, which would create an empty file if there is none.
+            self._check(lambda file: file.check_presence())
+            with self._writing.begin() as connection:
+                yield Repositories(connection)
+                self._check(lambda file: file.check())
+                if is_under_way(connection):
+                    require_own_schema(connection)
 
     @contextmanager
     def read_if_connected(self) -> Iterator[Repositories]:
@@ -191,6 +173,24 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    @contextmanager
+    def _noting(self, work: str, *, again: str) -> Iterator[None]:
+        """Note that the database has answered a transaction, or count the fault that has ended it.
+
+        Raises:
+            Unavailable: In place of the driver's error, if the fault concerns the database and not a statement.
+        """
+        try:
+            yield
+            self._note_answer()
+        except DatabaseMigrated:
+            self.faults.count("migrated")
+            raise
+        except (DBAPIError, PoolTimeoutError, TurnOverdueError) as error:
+            if concerns_statement(error):
+                raise
+            raise Unavailable(f"the store cannot {work}: {self._note_fault(error)}; {again} again later") from error
 
     def _check(self, check: Callable[[DatabaseFile], None]) -> None:
         """Check the file, if the database is one."""
