@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from monitor_server.text_safety.printable import printable
+
 __all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "Row", "without_steps"]
 
 # One logged row: the trainer's own keys and values. The step has a name of `signal_names.STEP_KEYS`, and the time in
@@ -169,8 +171,10 @@ class RecordedLog:
 
 def without_steps(log: RecordedLog) -> str:
     """Return the message for a log in which no step was found, with what a step would look like."""
+    is_of_file = log.path.name.startswith(log.name)  # the ending was removed, if the name comes from the file
+    held = log.path if is_of_file else f"the run {printable(log.name, longest=60)!r} of {log.path}"
     return (
-        f"{log.path} must hold at least one logged step; none was found in it as {log.format}. A step is a row with "
+        f"{held} must hold at least one logged step; none was found in it as {log.format}. A step is a row with "
         "named numbers, such as {'step': 1, 'reward': 0.4} or a row under a heading step,reward (docs/importers.md)"
     )
 
