@@ -48,6 +48,11 @@ class Task:
     limits: SavableLimits | None = None
     silent_since: float | None = None
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether a trainer may be refused until the data is removed."""
+        return self.kind in ("deleted_run", "removed_attempts")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
@@ -101,9 +106,7 @@ class RetentionPolicy:
         """Return the removals that are due."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
         limits = self._limits(repositories)
-        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted_runs()]
-        tasks += [Task(kind="removed_attempts", run_id=run_id) for run_id in retention.with_removed_attempts()]
-        tasks += self._with_old_responses(repositories)
+        tasks = [*self.find_urgent_tasks(repositories), *self._with_old_responses(repositories)]
         before = now - settings.audit_days * DAY_SECONDS
         is_held = self._may_be_ahead()
         if not is_held and repositories.audit_log.has_old(before=before):
@@ -125,6 +128,12 @@ class RetentionPolicy:
                 old = find_old(silent_since=since)
                 tasks += [Task(kind=kind, run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         return tasks
+
+    def find_urgent_tasks(self, repositories: Repositories) -> list[Task]:
+        """Return the removals of what a person has deleted or reset: until they end, trainers may be refused."""
+        retention = repositories.retention
+        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted_runs()]
+        return tasks + [Task(kind="removed_attempts", run_id=each) for each in retention.with_removed_attempts()]
 
     def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
         """Remove a bounded number of rows."""

@@ -76,21 +76,24 @@ class RetentionWorker:
                 self._failures.note_failure(error)
             else:
                 self._failures.note_success()
-            self._wake.wait(self._interval)
+            if not self._is_stopping.is_set():  # the wake-up of `stop` may be cleared already
+                self._wake.wait(self._interval)
 
     def _remove_all(self) -> None:
-        """Remove all data that the policy finds, one slice of each task in turn."""
-        with self._store.read() as repositories:
-            deletes_runs = self._policy.deletes_runs(repositories)
-        if deletes_runs:
-            with self._store.write() as repositories:
-                if repositories.retention.lock():
-                    self._policy.begin_deletions(repositories)
-        with self._store.read() as repositories:
-            tasks = deque(self._policy.find_tasks(repositories))
+        """Remove all data that the policy finds: first what a person has deleted, then one slice of each task in turn.
+
+        The other tasks may take hours, so it looks for deletions meanwhile.
+        """
+        tasks = deque(self._find_tasks())
+        looked = time.perf_counter()
         while tasks and not self._is_stopping.is_set():
-            task = tasks.popleft()
             begun = time.perf_counter()
+            if self._wake.is_set() or begun - looked > self._interval:
+                self._wake.clear()
+                looked = begun
+                with self._store.read() as repositories:
+                    tasks.extendleft(each for each in self._policy.find_urgent_tasks(repositories) if each not in tasks)
+            task = tasks.popleft()
             try:
                 removed = self._remove_slice(task)
             except Unavailable:
@@ -104,8 +107,19 @@ class RetentionWorker:
                 if each.rows:
                     self._on_removed(each)
             if removed[-1].has_more:
-                tasks.append(task)
+                (tasks.appendleft if task.is_urgent else tasks.append)(task)
             self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
+
+    def _find_tasks(self) -> list[Task]:
+        """Begin to delete the runs that are too old, and return the removals that are due."""
+        with self._store.read() as repositories:
+            deletes_runs = self._policy.deletes_runs(repositories)
+        if deletes_runs:
+            with self._store.write() as repositories:
+                if repositories.retention.lock():
+                    self._policy.begin_deletions(repositories)
+        with self._store.read() as repositories:
+            return self._policy.find_tasks(repositories)
 
     def _remove_slice(self, task: Task) -> list[Removed] | None:
         """Remove a slice in one transaction; return None if another collector removes data.

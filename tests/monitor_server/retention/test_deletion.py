@@ -5,8 +5,10 @@ import json
 
 import pytest
 
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.settings import Settings
+from monitor_server.store.repositories import retention
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
@@ -153,6 +155,21 @@ def test_a_run_that_begins_anew_may_have_summaries_of_another_shape(live):
     eventually(lambda: live.post(hello).status == 200)
     new = send(8)
     assert (new["accepted"], new.get("rejected", [])) == (1, [])
+
+
+def test_a_deleted_run_does_not_wait_for_what_the_settings_remove(start_collector, clock, database_url, monkeypatch):
+    """Its trainer is refused until its rows are gone, and the old steps of many runs take hours to remove."""
+    monkeypatch.setattr(retention, "STEPS_PER_SLICE", 1)
+    limits = {"step_days": 30, "thinned_steps": 2, "stall_minimum_seconds": 1e9}
+    live = start_collector(clock=clock, retention_seconds=0.05, **limits)
+    records = [{"step": step, "scalars": {"a": 1.0}} for step in range(2_000)]
+    old = live.run(run="old", records=records)
+    clock.now += 31 * DAY_SECONDS
+    eventually(lambda: count_rows(database_url, old)["steps"] < len(records))
+    new = live.run(run="new", records=records[:1])
+    assert _delete(live, f"/runs/{new}", force="true")[0] == 200
+    eventually(lambda: not any(count_rows(database_url, new).values()))
+    assert count_rows(database_url, old)["steps"] > len(records) / 2
 
 
 def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(start_collector, scripted, database_url):
