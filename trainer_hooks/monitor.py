@@ -29,7 +29,7 @@ from trainer_hooks.recording.action_requests import RequestReceiver
 from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
-from trainer_hooks.recording.records import Measurement, RecordBuilder, check_step
+from trainer_hooks.recording.records import Measurement, RecordBuilder, whole_step
 from trainer_hooks.recording.sequence_numbers import take_first_number
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
@@ -218,8 +218,7 @@ class Monitor:
             started = time.perf_counter()
             if actions:
                 self._requests.add_reports(actions)
-            number = int(step)
-            check_step(number)
+            number = whole_step(step)
             given: dict[str, Any] = {**scalars} if scalars else {}
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm

@@ -26,7 +26,7 @@ from trainer_hooks.signals.families.paired import NAMES as PAIRED_NAMES
 from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
-__all__ = ["Measurement", "RecordBuilder", "check_step"]
+__all__ = ["Measurement", "RecordBuilder", "whole_step"]
 
 # A number and its place in a dictionary, without its name.
 NUMBER_BYTES = 60
@@ -65,12 +65,20 @@ class Measurement(msgspec.Struct, frozen=True):
         return nbytes + (self.tokens.nbytes if self.tokens else 0)
 
 
-def check_step(step: int) -> None:
-    """Check the number of a step.
+def whole_step(step: float) -> int:
+    """Return the number of a step.
 
     Raises:
-        ValueError: If the collector would refuse it.
+        ValueError: If it is not whole, or the collector would refuse it.
     """
+    if isinstance(step, float) and not step.is_integer():
+        raise ValueError(f"step must be a whole number, got {step}")
+    number = int(step)
+    _check_step(number)
+    return number
+
+
+def _check_step(step: int) -> None:
     if not 0 <= step <= LARGEST_INTEGER:
         raise ValueError(f"step must lie in 0 to 2**53, got {describe_object(step)}")
 
@@ -166,7 +174,7 @@ class RecordBuilder:
         Raises:
             ValueError: If the collector would refuse the step; it then does not count as reached.
         """
-        check_step(step)
+        _check_step(step)
         if step < self._step:
             self._attempt += 1
         self._step = step
