@@ -3,12 +3,15 @@
 import contextlib
 import sys
 
-from pydantic import ValidationError
+try:
+    from pydantic import ValidationError
 
-from dashboard.app import create_app
-from dashboard.settings import Settings, variable
-from monitor_server.http_server.connections import ConnectionLimits
-from monitor_server.http_server.server import AddressUnusable, Server, bind, bound_url
+    from dashboard.app import create_app
+    from dashboard.settings import Settings, variable
+    from monitor_server.http_server.connections import ConnectionLimits
+    from monitor_server.http_server.server import AddressUnusable, Server, bind, bound_url
+except ModuleNotFoundError as missing:
+    sys.exit(f"rlvitals: the dashboard needs {missing.name}, which is not installed: pip install 'rlvitals[dashboard]'")
 
 
 def main() -> None:

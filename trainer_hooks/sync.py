@@ -157,7 +157,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     folder = options.folder or spool_dir()
     if folder is None or not folder.is_dir():
-        parser.error(f"FOLDER must be an existing folder, got {folder}")
+        parser.error(
+            f"FOLDER must be an existing folder, got {folder}"
+            if options.folder
+            else f"there is no spool at {folder or '~/.cache/rlvitals/spool'}, so no trainer has left records there; "
+            "give another folder as FOLDER or by RLVITALS_SPOOL_DIR"
+        )
     try:
         settings = ConnectionSettings.resolve(url=options.url, run="sync", rank=0, world_size=1)
     except ConfigurationError as error:

@@ -208,7 +208,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
     except UnicodeEncodeError as error:
         raise CommandError(f"a request to a collector must be text in UTF-8, got {error.object!r}") from error
     except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise CommandError(f"no collector answers at {url}: {error}; start one with `rlvitals serve`") from error
+        raise CommandError(f"no collector answers at {url}: {error}; {_remedy(error)}") from error
     if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
         raise _refusal_of(url, path, answer, body)
     if len(body) > LONGEST_ANSWER:
@@ -217,6 +217,12 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
             "give the address of a collector as --url"
         )
     return body
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return "a collector speaks plain HTTP where no proxy with TLS is before it: give its address with http://"
+    return "start one with `rlvitals serve`, or give its address as --url"
 
 
 def _check(url: str) -> None:

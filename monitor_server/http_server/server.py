@@ -1,5 +1,6 @@
 """Runs an application on a socket that is bound first, so that an occupied port is reported in one line."""
 
+import errno
 import logging
 import socket
 import time
@@ -124,9 +125,12 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise AddressUnusable(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another with {choice}"
-        ) from error
+        other = (
+            "the host must be an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+            if error.errno == errno.EADDRNOTAVAIL
+            else f"choose another with {choice}"
+        )
+        raise AddressUnusable(f"cannot listen on {host}:{port}: {error.strerror}; {other}") from error
     return bound
 
 

@@ -34,7 +34,11 @@ def load_calibration(path: Path | None) -> Calibration:
         expected = _read_expected(content.get("expected", {}))
     except UnusableFileError as error:
         raise StartupError(f"the calibration must be a file that `rlvitals calibrate` wrote: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except KeyError as error:
+        raise StartupError(
+            f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}, which has no {error}"
+        ) from error
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StartupError(
             f"the calibration must be a file that `rlvitals calibrate` wrote, got {path}: {error}"
         ) from error

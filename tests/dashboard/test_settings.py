@@ -34,6 +34,17 @@ def test_an_address_that_is_none_ends_the_start(monkeypatch):
         main()
 
 
+@pytest.mark.parametrize("library", ["dash", "uvicorn"])
+def test_a_library_that_is_not_installed_is_named_in_one_line(library):
+    """The base install has the package of the dashboard, and not what it imports."""
+    code = f"import runpy, sys; sys.modules['{library}'] = None; runpy.run_module('dashboard', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"rlvitals: the dashboard needs {library}, which is not installed: pip install 'rlvitals[dashboard]'\n"
+    )
+
+
 def test_it_says_where_it_listens_and_ctrl_c_ends_it(unused_port):
     """No traceback, and status 0; a second process on the port prints which variable chooses another port."""
     command = [sys.executable, "-m", "dashboard"]

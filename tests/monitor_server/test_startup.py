@@ -164,6 +164,14 @@ def test_a_host_that_cannot_be_a_name_is_reported_in_one_line(tmp_path, capsys):
         assert "cannot listen on" in line
 
 
+def test_an_address_of_another_machine_is_reported_with_the_addresses_that_can_be_used(tmp_path, capsys):
+    """Another port would not help."""
+    assert main(["serve", "--host", "192.0.2.1", "--database", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
+    line = capsys.readouterr().err
+    assert "the host must be an address of this machine" in line
+    assert "--port" not in line
+
+
 def test_a_collector_on_sqlite_needs_no_library_of_another_extra(tmp_path):
     """`rlvitals[server]` has no driver of PostgreSQL; a module that imported it stopped every start."""
     extras = ("psycopg", "apprise", "PIL", "authlib", "pyarrow", "dash", "opentelemetry.sdk", "torch")

@@ -190,3 +190,15 @@ def test_a_missing_folder_or_address_is_reported(arguments, message, capsys):
         main(arguments)
     printed = capsys.readouterr().err
     assert f"rlvitals sync: error: {message}" in printed
+
+
+def test_without_a_folder_the_message_names_the_place_where_trainers_leave_records(monkeypatch, tmp_path, capsys):
+    """The user has given no folder, so that the message must not say that it does not exist."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("RLVITALS_SPOOL_DIR", raising=False)
+    with pytest.raises(SystemExit):
+        main([])
+    assert (
+        f"there is no spool at {tmp_path}/rlvitals/spool, so no trainer has left records there"
+        in capsys.readouterr().err
+    )

@@ -5,7 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f"rlvitals: the reference trainer needs {missing.name}, which is not installed: pip install 'rlvitals[trainer]'"
+    )
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config

@@ -43,7 +43,7 @@ WELCOME = """
 
 def run(
     *,
-    port: Annotated[int, typer.Option(help="Port of the collector and its dashboard.")] = 8600,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the collector and its dashboard.")] = 8600,
     directory: Annotated[Path, typer.Option(help="Folder for the database and the checkpoints.")] = Path(".demo"),
     preset: Annotated[str, typer.Option(help="Settings of the reference trainer.")] = "demo",
     steps: Annotated[int | None, typer.Option(help="Stop the trainer after this many steps.")] = None,
@@ -53,7 +53,7 @@ def run(
     """Run the demo; the exit status is the trainer's, and 0 when ended by Ctrl-C."""
     require_libraries("demo", "sqlalchemy", "dash", "torch", extras="server,dashboard,trainer")
     interrupt_on_signals()
-    directory.mkdir(parents=True, exist_ok=True)
+    _require_port_and_folder(port, directory)
     url = f"http://127.0.0.1:{port}"
     database = f"sqlite:///{(directory / 'rlvitals.db').resolve()}"
     try:
@@ -76,6 +76,17 @@ def run(
     except KeyboardInterrupt:
         say(f"\nended; the recorded runs are kept in {directory}")
         return 0
+
+
+def _require_port_and_folder(port: int, directory: Path) -> None:
+    """Make the folder; refuse a port in use, because what listens there may answer as a collector does."""
+    from monitor_server.http_server.server import bind  # noqa: PLC0415 - importing uvicorn is slow
+
+    bind("127.0.0.1", port, choice="--port").close()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"--directory must name a folder that can be written: {error}") from error
 
 
 def _trainer_command(url: str, name: str, options: Mapping[str, object]) -> list[str]:

@@ -21,7 +21,9 @@ COLUMNS = ("name", "scope", "project", "state", "created", "last_used", "expires
 
 def run(
     *,
-    action: Annotated[Literal["create", "list", "revoke"], typer.Argument(help="create, list or revoke")],
+    action: Annotated[
+        Literal["create", "list", "revoke"], typer.Argument(show_choices=False, help="create, list or revoke.")
+    ],
     name: Annotated[str | None, typer.Argument(help="The key's name; `revoke` also takes an id.")] = None,
     scope: Annotated[
         Literal["ingest", "read", "operate", "admin"] | None,

@@ -18,7 +18,8 @@ TEST_SECONDS = 70.0
 def run(
     *,
     action: Annotated[
-        Literal["list", "test", "reload", "end-links"], typer.Argument(help="list, test, reload or end-links")
+        Literal["list", "test", "reload", "end-links"],
+        typer.Argument(show_choices=False, help="list, test, reload or end-links."),
     ],
     channel: Annotated[str | None, typer.Argument(help="The channel to which `test` sends a message.")] = None,
     url: CollectorUrl = DEFAULT_URL,

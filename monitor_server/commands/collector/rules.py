@@ -24,7 +24,7 @@ def run(
     *,
     action: Annotated[
         Literal["check", "apply", "dry-run", "list", "delete"],
-        typer.Argument(help="check, apply, dry-run, list or delete"),
+        typer.Argument(show_choices=False, help="check, apply, dry-run, list or delete."),
     ],
     target: Annotated[
         str | None, typer.Argument(metavar="FILE|ID", help="A file of rules, or the id of the rule to delete.")

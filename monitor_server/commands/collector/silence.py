@@ -18,7 +18,7 @@ COLUMNS = ("id", "state", "project", "run_id", "kind", "alert_id", "severity", "
 
 def run(
     *,
-    action: Annotated[Literal["add", "list", "end"], typer.Argument(help="add, list or end")],
+    action: Annotated[Literal["add", "list", "end"], typer.Argument(show_choices=False, help="add, list or end.")],
     silence: Annotated[str | None, typer.Argument(metavar="ID", help="The id of the silence to end.")] = None,
     alert: Annotated[str | None, typer.Option(metavar="ID", help="Silence only this alert.")] = None,
     run_id: Annotated[str | None, typer.Option("--run", metavar="ID", help="Silence only alerts of this run.")] = None,

@@ -2,6 +2,8 @@
 
 import ast
 import os
+import re
+import socket
 import subprocess
 import sys
 from importlib.metadata import version
@@ -48,6 +50,15 @@ def test_a_collector_that_does_not_answer_is_reported_in_one_line(command, capsy
     (line,) = capsys.readouterr().err.splitlines()
     assert str(unused_port) in line
     assert "rlvitals serve" in line
+
+
+def test_https_at_a_collector_without_tls_is_reported_with_the_remedy(start_collector, capsys):
+    """A collector answers there, so that starting another one would not help."""
+    live = start_collector()
+    assert main(["runs", "--url", live.url.replace("http://", "https://")]) == 1
+    line = capsys.readouterr().err
+    assert "give its address with http://" in line
+    assert "rlvitals serve" not in line
 
 
 def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
@@ -152,7 +163,9 @@ def test_the_help_page_lists_every_command_without_importing_one(capsys):
     assert not {"numpy", "fastapi", "pydantic", "sqlalchemy", "urllib3"} & set(ast.literal_eval(modules))
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
-        assert f"rlvitals {name}" in capsys.readouterr().out
+        page = capsys.readouterr().out
+        assert f"rlvitals {name}" in page
+        assert not re.search(r"<[\w-]+\|[\w|-]*\s", page), "a list of choices is broken within a word"
 
 
 def test_a_pipe_gets_no_colours():
@@ -414,6 +427,23 @@ def test_the_demo_says_what_to_install_before_it_starts_anything(library, monkey
         f"rlvitals: `rlvitals demo` needs {library}, which is not installed: "
         "pip install 'rlvitals[server,dashboard,trainer]'\n"
     )
+    assert not (tmp_path / "demo").exists()
+
+
+def test_the_demo_refuses_a_port_and_a_folder_that_it_cannot_use_before_it_starts_anything(
+    capsys, tmp_path, unused_port
+):
+    """A collector on the port would answer in its place, and the demo would send its run to that one."""
+    (tmp_path / "file").write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["demo", "--port", str(port), "--directory", str(tmp_path / "demo")]) == 1
+    assert main(["demo", "--port", str(unused_port), "--directory", str(tmp_path / "file" / "demo")]) == 1
+    printed = capsys.readouterr()
+    in_use, folder = printed.err.splitlines()
+    assert in_use.endswith(f"127.0.0.1:{port}: Address already in use; choose another with --port")
+    assert folder.startswith("rlvitals: --directory must name a folder that can be written: ")
+    assert printed.out == ""
     assert not (tmp_path / "demo").exists()
 
 

@@ -2,6 +2,8 @@
 
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -23,6 +25,17 @@ def test_a_run_shows_progress_and_streams(options, collector, capsys):
     first = collector.batches[0]
     assert (first.run, first.project, first.source, first.config["lr"]) == ("r1", "p", "reference", 6e-4)
     assert collector.batches[-1].end == "finished"
+
+
+@pytest.mark.parametrize("module", ["trainer_hooks.reference", "trainer_hooks.reference.experiments"])
+def test_without_torch_one_line_says_what_to_install(module):
+    """The base install has these modules, and not torch."""
+    code = f"import runpy, sys; sys.modules['torch'] = None; runpy.run_module('{module}', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "rlvitals: the reference trainer needs torch, which is not installed: pip install 'rlvitals[trainer]'\n"
+    )
 
 
 def test_the_precision_of_products_is_that_of_the_settings(options):

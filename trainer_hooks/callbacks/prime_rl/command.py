@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None
         arguments: The arguments of the command line.
         stop: Ends the command once it is set; unless given, SIGINT and SIGTERM end it.
     """
-    parser = argparse.ArgumentParser(prog="python -m trainer_hooks.callbacks.prime_rl", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m trainer_hooks.callbacks.prime_rl", description="Follow a prime-rl run until it is stopped"
+    )
     parser.add_argument("folder", type=Path, help="the run's folder, which will hold token_exports")
     parser.add_argument("--url", help="address of the collector (RLVITALS_URL)")
     parser.add_argument("--project", default="default", help="project of the run (RLVITALS_PROJECT)")

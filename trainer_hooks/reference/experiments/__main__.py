@@ -10,7 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f"rlvitals: the reference trainer needs {missing.name}, which is not installed: pip install 'rlvitals[trainer]'"
+    )
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS

@@ -179,6 +179,14 @@ def test_a_file_with_impossible_ranges_is_refused(tmp_path, expected):
         load_calibration(file)
 
 
+def test_a_file_of_another_kind_is_refused_with_what_it_lacks(tmp_path):
+    """A bare name of a field would not say what is wrong with it."""
+    file = tmp_path / "report.json"
+    file.write_text('{"runs": []}')
+    with pytest.raises(StartupError, match=r"report\.json, which has no 'profiles'$"):
+        load_calibration(file)
+
+
 @pytest.mark.parametrize("share", ["0", "1", "-0.1", "nan"])
 def test_a_share_outside_its_range_is_refused(tmp_path, capsys, share):
     """The error is one line, and no log is read."""
