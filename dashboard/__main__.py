@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections.abc import Sequence
 
 try:
     from pydantic import ValidationError
@@ -14,8 +15,13 @@ except ModuleNotFoundError as missing:
     sys.exit(f"rlvitals: the dashboard needs {missing.name}, which is not installed: pip install 'rlvitals[dashboard]'")
 
 
-def main() -> None:
-    """Serve until interrupted; exit with one line and status 1 if a setting is invalid."""
+def main(arguments: Sequence[str] = ()) -> None:
+    """Serve until interrupted; exit with one line and status 1 if a setting is invalid or there are arguments."""
+    if arguments:
+        sys.exit(
+            f"rlvitals: python -m dashboard takes no arguments, got {' '.join(arguments)!r}; "
+            f"set {variable('port')}, {variable('host')} and {variable('api_url')} (docs/configuration.md)"
+        )
     try:
         settings = Settings()
     except ValidationError as error:
@@ -43,4 +49,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -45,6 +45,12 @@ def test_a_library_that_is_not_installed_is_named_in_one_line(library):
     )
 
 
+def test_arguments_are_refused_with_the_names_of_the_variables():
+    """An option without effect would look as if it had one."""
+    with pytest.raises(SystemExit, match="got '--port 9000'; set RLVITALS_DASHBOARD_PORT"):
+        main(["--port", "9000"])
+
+
 def test_it_says_where_it_listens_and_ctrl_c_ends_it(unused_port):
     """No traceback, and status 0; a second process on the port prints which variable chooses another port."""
     command = [sys.executable, "-m", "dashboard"]
