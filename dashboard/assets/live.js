@@ -227,6 +227,7 @@
       if (stream !== source) return;
       closeLeavingIn(LINGER_MS);
       showLive();
+      window.rlvitals.requests.showSignedOut(false);
       if (wasLost) {
         catchUpOnSteps();
         window.rlvitals.requests.checkVersion();

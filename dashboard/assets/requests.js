@@ -11,6 +11,7 @@
   const FRAME = /^page\.children$|^(\.\.)?(palette|show)-/; // outputs that belong to no page: they stay when another is drawn
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
+  const SIGNED_OUT = 401;
   const UNKNOWN = 422; // what this dashboard answers to an update that its own pages do not ask for
   const OWN = document.currentScript.src; // its address contains a hash of its content
 
@@ -57,6 +58,11 @@
         const answer = await answerOf(address, options);
         if (isLeaving) return never;
         if (answer.status === UNKNOWN) showOutdated();
+        if (answer.status === SIGNED_OUT) {
+          window.rlvitals.checkSession(); // another tab has signed out, while the stream of this one goes on
+          return nothing();
+        }
+        showSignedOut(false);
         if (isOnce || !AWAY.has(answer.status)) return answer;
       } catch (error) {
         if (isOnce) {
@@ -113,6 +119,8 @@
   /* The server was upgraded while this page was open: it may not know the updates that the page asks for. */
   const showOutdated = () => mark("data-outdated", true);
 
+  const showSignedOut = (isSignedOut) => mark("data-signed-out", isSignedOut);
+
   async function checkVersion() {
     try {
       const answer = await send(OWN, { cache: "no-store" });
@@ -136,6 +144,7 @@
     longestMs: () => answerMs,
     forgetLongest: () => (answerMs = 0),
     leave: () => (isLeaving = true),
+    showSignedOut,
     checkVersion,
   };
 

@@ -4,7 +4,12 @@
 
   window.rlvitals = window.rlvitals || {};
 
+  /* A page with text in a form stays, and works again once another tab has signed in. */
   function openSignIn() {
+    if (window.rlvitals.hasWritten()) {
+      window.rlvitals.requests.showSignedOut(true);
+      return;
+    }
     window.rlvitals.requests.leave();
     location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   }

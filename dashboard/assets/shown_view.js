@@ -136,5 +136,5 @@
     showChoice();
   }).observe(document.documentElement, { subtree: true, childList: true });
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { notePage, showView });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { hasWritten: () => hasWritten, notePage, showView });
 })();

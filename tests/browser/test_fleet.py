@@ -226,6 +226,27 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     assert fleet.get("/views")["items"] == []
 
 
+def test_a_view_that_was_saved_elsewhere_meanwhile_is_not_replaced_unasked(start_collector, visit):
+    """The page does not know the view of the other tab, so the first save only names it; the second one asks."""
+    fleet = filled(start_collector(dashboard="dashboard.app:attach"))
+    open_fleet(fleet, visit)
+    visit.page.get_by_placeholder("Find a run").fill("r4")
+    expect(names(visit)).to_have_text(["r4-seed4"])
+    theirs = {"name": "ours", "query": "run=r2", "by": "Ada"}
+    assert fleet.pool.request("POST", f"{fleet.url}/api/v1/views", json=theirs).status == 200  # in another tab
+    asked = []
+    visit.page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept("ours")))
+    save = visit.page.get_by_role("button", name="Save view")
+    save.click()
+    told = visit.page.locator("#fleet-view-state")
+    expect(told).to_have_text("Not saved. Ada has saved a view of this name meanwhile. Save again to replace it.")
+    assert [held["query"] for held in fleet.get("/views")["items"]] == ["run=r2"]
+    save.click()
+    expect(told).to_be_empty()
+    assert [held["query"] for held in fleet.get("/views")["items"]] == ["run=r4"]
+    assert asked == ["Name of the view", "Name of the view", 'Replace the view "ours" of Ada?']
+
+
 OLD_FILTERS = {
     "reward": {"filterType": "number", "type": "equals", "filter": 0.5},
     "run": {

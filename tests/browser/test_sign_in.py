@@ -107,6 +107,38 @@ def test_a_session_ends_with_its_key(guarded, visit):
     visit.complaints.clear()  # the browser reports that the stream was refused
 
 
+def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, visit):
+    """A page with text in a form says that it is signed out, and sends the text after a sign-in; other pages leave."""
+    run, reader = guarded.send(guarded.secrets[0]), guarded.key("operate", name="anna")
+    page, other = visit.page, visit.page.context.new_page()
+    other.set_default_timeout(WAIT_MILLISECONDS)
+    page.goto(f"{guarded.live.url}/runs/{run}")
+    sign_in(page, reader)
+    page.get_by_text("Title, tags, notes, archive, delete").click()
+    page.get_by_label("Title").fill("written for ten minutes")
+    other.goto(f"{guarded.live.url}/rules")
+    other.get_by_role("button", name="Sign out anna").click()
+    other.wait_for_url("**/sign-in")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#live-state")).to_have_attribute("data-signed-out", "")
+    expect(page.get_by_label("Title")).to_have_value("written for ten minutes")
+    visit.complaints.clear()  # the browser reports that the request was refused
+    sign_in(other, reader)
+    other.wait_for_url(f"{guarded.live.url}/")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status").get_by_text("Saved.")).to_be_visible()
+    expect(page.locator("#live-state")).not_to_have_attribute("data-signed-out", "")
+    assert guarded.ask("GET", f"/api/v1/runs/{run}", reader).json()["title"] == "written for ten minutes"
+    other.goto(f"{guarded.live.url}/rules")
+    page.goto(f"{guarded.live.url}/runs/{run}")
+    expect(page.get_by_role("button", name="Sign out anna")).to_be_visible()
+    other.get_by_role("button", name="Sign out anna").click()
+    other.wait_for_url("**/sign-in")
+    page.get_by_role("link", name="Rules").click()
+    page.wait_for_url("**/sign-in?next=%2Frules")
+    visit.complaints.clear()
+
+
 @pytest.mark.parametrize("visit", [(1280, 800), (390, 844)], ids=["desk", "phone"], indirect=True)
 def test_the_option_of_the_command_that_makes_a_key_is_not_broken(guarded, visit):
     """No line ends between its hyphens: who copies it by eye would leave one out."""

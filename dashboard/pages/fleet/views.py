@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from dash import Dash, Input, Output, State, ctx, no_update
 
@@ -27,11 +28,15 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callback that saves a view under a name, or deletes a view."""
 
     async def change(
-        to_save: Mapping[str, str] | None, to_delete: Mapping[str, str] | None, chosen: str | None
+        to_save: Mapping[str, Any] | None, to_delete: Mapping[str, str] | None, chosen: str | None
     ) -> tuple[object, object, object, str]:
         try:
             async with ApiClient(api_url) as api:
                 if ctx.triggered_id == fleet_ids.VIEW_TO_SAVE and to_save:
+                    views = await api.views.all()
+                    held = next((view for view in views if view["name"] == to_save["name"]), None)
+                    if held is not None and held != to_save["replaces"]:
+                        return views, view_options(views), no_update, _conflict_message(held)
                     chosen = (await api.views.save(to_save["name"], to_save["query"]))["id"]
                 elif ctx.triggered_id == fleet_ids.VIEW_TO_DELETE and to_delete:
                     with suppress(NotFoundError):  # somebody else has deleted it since the page was drawn
@@ -52,3 +57,8 @@ def register(app: Dash, api_url: str) -> None:
         State(fleet_ids.VIEW, "value"),
         prevent_initial_call=True,
     )(change)
+
+
+def _conflict_message(view: ViewItem) -> str:
+    """Return a message about a view that was saved under the same name since the browser read the views."""
+    return f"Not saved. {view['saved_by']} has saved a view of this name meanwhile. Save again to replace it."
