@@ -137,7 +137,13 @@
 
   function endOf(place) {
     if (settings.axis === "log") return 10 ** place;
-    return settings.axis === "time" ? new Date(`${String(place).replace(" ", "T")}Z`).getTime() / 1000 : place;
+    return settings.axis === "time" ? secondsOf(String(place)) : place;
+  }
+
+  /* Plotly states a time as the clock of this time zone; a day alone is its midnight, which `Date` would take as that of UTC. */
+  function secondsOf(place) {
+    const [day, clock = "00:00"] = place.split(" ");
+    return new Date(`${day}T${clock}`).getTime() / 1000;
   }
 
   function shareZoom(change) {

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Final
 
 from dashboard.collector_client.types.runs import ExpectedRangeItem
@@ -24,7 +23,6 @@ def expected_area(
     axis: str = "y",
     is_log: bool = False,
     place: Callable[[float], float] = float,
-    is_date: bool = False,
 ) -> list[Figure]:
     """Return the area as one shape of Plotly, or no shape if the run has no step in it.
 
@@ -39,7 +37,6 @@ def expected_area(
         axis: The value axis.
         is_log: Whether the value axis is logarithmic.
         place: Returns the position of a step on the horizontal axis.
-        is_date: Whether positions are milliseconds since 1970.
     """
     limits = _limits(values, is_log=is_log)
     if limits is None:
@@ -56,7 +53,7 @@ def expected_area(
             lower.append((place(step), bottom))
     if not upper:
         return []
-    corners = (f"{_spell(x, is_date=is_date)},{y:.6g}" for x, y in (*upper, *reversed(lower)))
+    corners = (f"{x:.13g},{y:.6g}" for x, y in (*upper, *reversed(lower)))
     return [
         {
             "type": "path",
@@ -83,10 +80,3 @@ def _limits(values: Iterable[float], *, is_log: bool) -> tuple[float, float] | N
         return low / factor, high * factor
     room = ROOM * ((high - low) or abs(high) or 1.0)
     return low - room, high + room
-
-
-def _spell(place: float, *, is_date: bool) -> str:
-    """Spell a position in a path: a date needs an underscore in place of its blank."""
-    if not is_date:
-        return f"{place:.10g}"
-    return datetime.fromtimestamp(place / 1000, UTC).strftime("%Y-%m-%d_%H:%M:%S.%f")

@@ -95,7 +95,6 @@ def signal_figure(
             colour=PRIMARY,
             is_log=view.is_log,
             place=_placing(series, where, view),
-            is_date=view.axis == "time",
         )
         shapes += area
     seen = _in_view(series["values"], where, view)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
@@ -28,9 +29,13 @@ def test_charts_shade_where_healthy_runs_were(tmp_path, start_collector, visit):
         "Shaded: the range of 90 % of the values of 7 or more healthy runs."
     )
     visit.page.wait_for_function(areas_in("#run-figure"))
+    session = visit.page.context.new_cdp_session(visit.page)
+    session.send("Emulation.setTimezoneOverride", {"timezoneId": "America/New_York"})
     visit.page.goto(f"{collector.url}/runs/{run_id}?x=time")
     visit.page.locator(".workspace-bar").scroll_into_view_if_needed()
     visit.page.wait_for_function(areas_in("[data-panel]"))
+    (line, area) = (visit.page.locator(f"[data-panel] {drawn}").last for drawn in (".js-line", ".shapelayer path"))
+    assert area.bounding_box()["x"] == pytest.approx(line.bounding_box()["x"], abs=5)
 
 
 def test_without_a_calibration_the_page_says_how_to_learn_it(start_collector, visit):

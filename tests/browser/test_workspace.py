@@ -1,7 +1,9 @@
 """The workspace of a run in a real browser: every signal a panel, drawn when it comes into view."""
 
 import csv
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
@@ -178,6 +180,32 @@ def test_the_axis_may_be_the_wall_time(collector, visit):
     visit.page.locator("#workspace-axis").get_by_text("time").click()
     is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'date' && graph.data[0].x[1] === 1.7e12 + 60000")
     assert "x=time" in visit.page.url
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_a_zoom_by_time_is_that_of_the_readers_clock(collector, visit, zone):
+    """The panels and the address have the interval that was dragged over; a day alone is midnight in the time zone."""
+    run_id = collector.run(run="elsewhere", records=steps(0, 30))
+    session = visit.page.context.new_cdp_session(visit.page)
+    session.send("Emulation.setTimezoneOverride", {"timezoneId": zone})
+    visit.page.goto(f"{collector.url}/runs/{run_id}?x=time")
+    visit.page.locator(".workspace-bar").scroll_into_view_if_needed()
+    is_drawn(visit, "alpha/a")
+    is_drawn(visit, "alpha/b")
+    drag = """([name, from, to]) => {
+        const graph = document.querySelector(`[data-panel="${name}"] .js-plotly-plot`);
+        Plotly.relayout(graph, { "xaxis.range[0]": from, "xaxis.range[1]": to });
+    }"""
+    fifth, tenth = (datetime.fromtimestamp(1.7e9 + 60 * step, ZoneInfo(zone)) for step in (5, 10))
+    visit.page.evaluate(drag, ["alpha/a", *(end.strftime("%Y-%m-%d %H:%M:%S") for end in (fifth, tenth))])
+    ends = (
+        "graph._fullLayout.xaxis.range.map((end) => new Date(end.length > 10 ? end : `${end} 00:00`).getTime()).join()"
+    )
+    is_drawn(visit, "alpha/b", f"{ends} === '{1.7e12 + 300_000:.0f},{1.7e12 + 600_000:.0f}'")
+    assert "zoom=1700000300%2C1700000600" in visit.page.url
+    midnight = datetime(2023, 11, 14, tzinfo=ZoneInfo(zone)).timestamp()
+    visit.page.evaluate(drag, ["alpha/a", "2023-11-14", "2023-11-16"])
+    is_drawn(visit, "alpha/b", f"{ends} === '{1000 * midnight:.0f},{1000 * (midnight + 172_800):.0f}'")
 
 
 def test_a_zoom_by_steps_is_none_of_an_axis_of_times(collector, visit):
