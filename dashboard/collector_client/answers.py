@@ -13,6 +13,8 @@ Kind = TypeVar("Kind")
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # Fields with text of a model, or of a person who may write several lines; their line ends and tabs are kept.
 LONG_TEXTS: Final = frozenset({"text", "pieces", "notes", "note", "why"})
+# They join the parts of letters and emoji, and names that people write may have them. A browser draws them.
+JOINERS: Final = "\u200c\u200d"
 ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4}|[nrt])")
 LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
@@ -78,7 +80,7 @@ def printable_tree(value: object, *, kept: str = "") -> object:
     r"""Return a JSON value with escapes for the unprintable characters of its texts, including names of fields.
 
     So no text of an answer can reorder or hide text that is shown beside it. The collector has the same rule in
-    `monitor_server.text_safety.printable`, which the dashboard must not import.
+    `monitor_server.text_safety.printable`, which the dashboard must not import; a terminal draws no `JOINERS`.
 
     Args:
         value: Any JSON value.
@@ -100,7 +102,9 @@ def _printable(text: str, kept: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        character if character in kept or character.isprintable() else character.encode("unicode_escape").decode()
+        character
+        if character in kept + JOINERS or character.isprintable()
+        else character.encode("unicode_escape").decode()
         for character in text
     )
 

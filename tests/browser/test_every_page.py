@@ -79,6 +79,10 @@ def names(collector):
     )
     eventually(lambda: collector.get(f"/runs/{run}")["last_step"] == 23)
     alert = collector.get("/alerts", run_id=run, state="firing")["items"][0]["id"]
+    tagged = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run}", json={"tags": ["w" * 60]})
+    rule = {"name": "w" * 60, "condition": "absence", "signal": "w" * 190, "for_steps": 9}
+    ruled = collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule})
+    assert (tagged.status, ruled.status) == (200, 200)
     return {"run": run, "other": other, "alert": alert}
 
 

@@ -156,6 +156,15 @@ def test_lines_that_people_write_stay_lines(collector, run_name):
     assert ask(collector.url, lambda api: api.runs.get(run_id))["notes"] == "Dies at\n\tstep 300."
 
 
+def test_letters_and_emoji_that_people_write_stay_joined(collector, run_name):
+    """Persian words and many emoji have joiners; a title that was shown with their escapes would be saved with them."""
+    joined = "می\u200cخواهم \U0001f469\u200d\U0001f4bb"
+    run_id = collector.run(run=run_name, records=[{"step": 0, "scalars": {"a": 0.5}}])
+    ask(collector.url, lambda api: api.runs.label(run_id, title=joined, tags=[joined], notes=joined))
+    run = ask(collector.url, lambda api: api.runs.get(run_id))
+    assert (run["title"], run["tags"], run["notes"]) == (joined, [joined], joined)
+
+
 def test_an_unknown_run_is_not_found(collector):
     """The message is the collector's own."""
     with pytest.raises(NotFoundError, match="no run has the id"):
