@@ -13,6 +13,7 @@
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
   const SIGNED_OUT = 401;
   const UNKNOWN = 422; // what this dashboard answers to an update that its own pages do not ask for
+  const FORMS = "main :is(.label-form, .comment-and-silence, .judgement-form, .settings-form, .form-row)";
   const OWN = document.currentScript.src; // its address contains a hash of its content
 
   const newest = new Map(); // output of a callback -> its newest request
@@ -136,10 +137,15 @@
     mark("data-failing", false);
   }
 
+  /* The second click of a double click would write the same again. */
+  const stopRepeated = (event) => event.detail > 1 && event.target.closest(`${FORMS} :is(.button, .quiet)`) && event.stopPropagation();
+  document.addEventListener("click", stopRepeated, true);
+
   /* The Back button may restore the page as it was before a sign-in; it would send no requests, so it is loaded again. */
   window.addEventListener("pageshow", (event) => event.persisted && isLeaving && window.location.reload());
 
   const requests = {
+    FORMS,
     isAsking: () => asked > 0,
     longestMs: () => answerMs,
     forgetLongest: () => (answerMs = 0),

@@ -5,7 +5,6 @@
 
   const FOLLOW = "rlvitals-follow"; // kept for this tab, also while it is loaded anew
   const FIELDS = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]";
-  const FORMS = "main :is(.label-form, .life-forms, .judgement-form, .settings-form, .form-row)";
   const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 
   let shown = null; // the view that is said
@@ -116,7 +115,7 @@
     document.getElementById("show-dialog").showModal();
   }
 
-  document.addEventListener("input", (event) => (hasWritten ||= Boolean(event.target.closest(FORMS))));
+  document.addEventListener("input", (event) => (hasWritten ||= Boolean(event.target.closest(window.rlvitals.requests.FORMS))));
   document.addEventListener("click", (event) => {
     if (event.target.closest("#show")) openDialog();
     if (event.target.closest('[data-closes="shown-view"]')) close();

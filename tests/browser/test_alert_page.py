@@ -234,8 +234,10 @@ def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
     history = visit.page.locator(".history")
     expect(history).to_contain_text(re.compile(r"opened at step \d+, just now"))
     visit.page.get_by_label("Comment", exact=True).fill("<b>The learning rate</b> 😀")
+    visit.page.get_by_role("button", name="Silence").dispatch_event("click", {"detail": 2})  # of a double click
     visit.page.get_by_role("button", name="Comment").click()
     expect(history.locator(".said").first).to_have_text("<b>The learning rate</b> 😀")
+    assert collector.get("/silences")["items"] == []
     visit.page.get_by_label("Comment", exact=True).fill("known")
     visit.page.get_by_role("button", name="Silence").click()
     expect(history).to_contain_text("silenced by the dashboard")

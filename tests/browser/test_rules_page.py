@@ -124,6 +124,16 @@ def test_a_button_does_what_it_says_although_somebody_was_faster(collector, visi
     assert collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule}).status in {200, 201}
     page.evaluate("window.dispatchEvent(new Event('focus'))")
     expect(page.get_by_role("button", name="Switch off: mine")).to_be_visible()
+    page.get_by_role("button", name="Edit: mine").click()
+    expect(page.get_by_label("Value", exact=True)).to_have_value("1")
+    page.get_by_label("Value", exact=True).fill("7")
+    (held,) = collector.get("/rules")["items"]
+    assert collector.pool.request("DELETE", f"{collector.url}/api/v1/rules/{held['id']}").status == 200
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#rule-state")).to_contain_text("Somebody has deleted this rule meanwhile. Save again")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#rule-state")).to_have_text("Saved: a > 7")
+    assert [each["rule"]["value"] for each in collector.get("/rules")["items"]] == [7.0]
 
 
 @pytest.mark.parametrize("visit", [(400, 800)], ids=["400x800"], indirect=True)

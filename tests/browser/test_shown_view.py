@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from tests.browser.accessibility import violations
 from tests.browser.conftest import WAIT_MILLISECONDS
 from tests.browser.test_sign_in import sign_in
+from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 
 HOSTILE = "<img src=x onerror=alert(1)> \"'> مرحبا"
@@ -140,6 +141,17 @@ def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector
     page.get_by_role("navigation", name="pages").get_by_role("link", name="Rules").click()
     expect(page.locator("#rules-list")).to_be_visible()
     expect(page.locator("#shown-view [role=status]")).to_be_empty()
+    run_id = collector.run(
+        run="failing", records=[{"step": step, "scalars": {"reward/mean": "NaN"}} for step in range(30)]
+    )
+    eventually(lambda: collector.get("/alerts", run_id=run_id)["items"])
+    alert = collector.get("/alerts", run_id=run_id)["items"][0]
+    page.goto(f"{collector.url}/runs/{alert['run_id']}/alerts/{alert['id']}")
+    page.get_by_label("Comment").fill("found after an hour")
+    page.get_by_label("Comment").evaluate("(field) => field.blur()")
+    show(collector, "/compare", by="ann")
+    expect(page.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
+    expect(page.get_by_label("Comment")).to_have_value("found after an hour")
 
 
 def test_a_view_that_is_shown_while_a_tab_changes_its_page_is_followed(collector, visit):

@@ -1,5 +1,6 @@
 """The callbacks of the form of a rule: its parts, the dry run, and saving."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
@@ -22,6 +23,7 @@ __all__ = ["register"]
 
 PARTS = tuple(choose_shown_parts(None, None))
 DRY_RUN_SECONDS = 60.0
+DELETED = "Not saved. Somebody has deleted this rule meanwhile. Save again to make it anew."
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -51,12 +53,8 @@ def register(app: Dash, api_url: str) -> None:
         rule = rule_of(dict(zip(FIELDS, values, strict=True)))
         try:
             async with ApiClient(api_url) as api:
-                if isinstance(edited, dict):
-                    saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
-                    kept: object = encode_edited_rule(saved)
-                else:
-                    saved, kept = await api.rules.save(None, rule), no_update
-                return f"Saved: {saved['stated']}", rule_table(await api.rules.all()), kept, *[""] * len(FIELDS)
+                said, kept = await _write(api, rule, edited)
+                return said, rule_table(await api.rules.all()), kept, *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
             return f"Not saved. {other}", no_update, no_update, *found.values()
@@ -76,3 +74,13 @@ def register(app: Dash, api_url: str) -> None:
         *problems,
     )
     app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)
+
+
+async def _write(api: ApiClient, rule: Mapping[str, object], edited: dict[str, Any] | None) -> tuple[str, object]:
+    """Make a rule or change the edited one, and return a message, and what the form edits from now on."""
+    if not isinstance(edited, dict):
+        return f"Saved: {(await api.rules.save(None, rule))['stated']}", no_update
+    if all(each["id"] != edited.get("id") for each in await api.rules.all()):
+        return DELETED, None
+    saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
+    return f"Saved: {saved['stated']}", encode_edited_rule(saved)
