@@ -14,9 +14,10 @@ from benchmarks.detection.runs import Group, LabelledRun, Truth
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.steps import observations
 
-__all__ = ["CHANNELS", "LOST_ROWS", "LOST_SHARE", "Half", "Pair", "pairs"]
+__all__ = ["CHANNELS", "FIRST_LATER_NUMBER", "LOST_ROWS", "LOST_SHARE", "Half", "Pair", "pairs"]
 
 CHANNELS = ("hooks", "log")
+FIRST_LATER_NUMBER = 4  # of the pairs that were recorded when the rules of builtin-13 were fixed
 LOST_SHARE = 0.75  # of the twin's quality
 LOST_ROWS = 10
 
@@ -28,6 +29,8 @@ class Half(StrEnum):
     """Pairs of even numbers, which may be looked at."""
     UNSEEN_SEEDS = "unseen seeds"
     """Pairs of odd numbers, of the same causes."""
+    LATER_SEEDS = "later seeds"
+    """Pairs of the same causes that were recorded when the rules of builtin-13 were fixed, of all numbers."""
     UNSEEN_CAUSES = "unseen causes"
     """Pairs of causes that were added when the rules were fixed."""
     OTHER_TRAINER = "another trainer"
@@ -114,6 +117,8 @@ def _half(meta: Mapping[str, Any]) -> Half:
         return Half.OTHER_TRAINER
     if meta["cause"] in LATER_CAUSES:
         return Half.UNSEEN_CAUSES
+    if meta["number"] >= FIRST_LATER_NUMBER:
+        return Half.LATER_SEEDS
     return Half.UNSEEN_SEEDS if meta["number"] % 2 else Half.OPEN
 
 

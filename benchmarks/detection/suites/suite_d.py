@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.detection.candidates.engine import ENGINE_STANDARD, engines
 from benchmarks.detection.candidates.workers import trace_run
-from benchmarks.detection.induced.pairs import CHANNELS, LOST_ROWS, LOST_SHARE, Half, Pair, pairs
+from benchmarks.detection.induced.pairs import CHANNELS, FIRST_LATER_NUMBER, LOST_ROWS, LOST_SHARE, Half, Pair, pairs
 from benchmarks.detection.results_page.tables import Section, Table, interval, percent
 from benchmarks.detection.runs import Truth
 from benchmarks.detection.scoring.intervals import clopper_pearson
@@ -22,12 +22,13 @@ LEAD_ROWS = 20  # before the loss, by which a slow failure is to be warned
 TITLES = {
     Half.OPEN: "Open seeds: rules were chosen on them",
     Half.UNSEEN_SEEDS: "Unseen seeds of the same causes",
+    Half.LATER_SEEDS: "Later seeds of the same causes, recorded when the rules of builtin-13 were fixed",
     Half.UNSEEN_CAUSES: "Causes that were added when the rules were fixed",
     Half.OTHER_TRAINER: "Another trainer: TRL's RLOOTrainer, of which no rule has seen a run",
 }
 
 # Authors of rules must see only the counts of these pairs.
-UNLISTED = (Half.UNSEEN_SEEDS, Half.OTHER_TRAINER)
+UNLISTED = (Half.UNSEEN_SEEDS, Half.LATER_SEEDS, Half.OTHER_TRAINER)
 
 _NOTE = """{pairs} pairs of a run of a trainer of TRL and its healthy twin of the same seed: the same to the last bit
 before the onset. The trainer is GRPOTrainer, in the last table RLOOTrainer. A tiny Qwen2 puts six letters into order.
@@ -36,9 +37,10 @@ A run has failed if its quality, the mean probability of the right answer on 64 
 are left out, and their twins are not. Hooks: all that the callback sends, with the paired channel and without. Log:
 what TRL prints. Pairs of odd numbers are unseen: no rule was chosen on them, and they are counted and not listed one
 by one, as those of RLOOTrainer are. Only their seeds differ from those of the open pairs, and an earlier edition of
-this page showed their delays under `builtin-9` to those who made the rules of `builtin-10`. A cause that was added
-when the rules were fixed has chosen nothing either. Its pairs are listed, so that the next rules need other causes for
-a test. An alarm before the onset earns no lead; those rows are the twin's, where it counts as false. Leads are rows
+this page showed their delays under `builtin-9` to those who made the rules of `builtin-10`. The later pairs, from
+number {later} on, were recorded when the rules of `builtin-13` were fixed, and scored once. A cause that was added when
+the rules were fixed has chosen nothing either. Its pairs are listed, so that the next rules need other causes for a
+test. An alarm before the onset earns no lead; those rows are the twin's, where it counts as false. Leads are rows
 from the first warning since the onset to the loss, 0 where there is none before it. Intervals are exact, 95 %."""
 
 
@@ -108,6 +110,7 @@ def section(found: Found) -> Section:
         pairs=len(first),
         share=LOST_SHARE,
         rows=LOST_ROWS,
+        later=FIRST_LATER_NUMBER,
         unfailed=sum(not scored.pair.has_failed for scored in first),
     )
     tables = [_cause_table(first)]

@@ -60,6 +60,14 @@ def test_pairs_of_odd_numbers_are_unseen(record):
     assert halves == [Half.OPEN, Half.UNSEEN_SEEDS, Half.UNSEEN_CAUSES]
 
 
+def test_pairs_that_were_recorded_when_the_rules_were_fixed_stand_apart(record):
+    """None of their numbers is open, even or odd."""
+    record(3, 0.3)
+    record(4, 0.3)
+    halves = [pair.half for pair in pairs(record(5, 0.3), "log")]
+    assert halves == [Half.UNSEEN_SEEDS, Half.LATER_SEEDS, Half.LATER_SEEDS]
+
+
 def test_pairs_of_another_trainer_stand_apart_and_are_not_listed(record, capsys):
     """No rule has seen a run of this trainer, so the number of the pair does not matter."""
     record(0, 0.3)
