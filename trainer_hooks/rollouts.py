@@ -159,7 +159,7 @@ class Rollouts:
         self.truncated = self._response_booleans("truncated", truncated)
         self.trained = trained
         self.clip_range = _clip_range(clip_range)
-        self.control_ids = None if control_ids is None else tuple(control_ids)
+        self.control_ids = _read_control_ids(control_ids)
         self.texts = None if texts is None else tuple(texts)
         self.vocabulary = vocabulary
         self.decode = decode
@@ -262,6 +262,15 @@ class Rollouts:
             f"{name} must be log-probabilities, got 0 (certainty) on every action token; "
             "leave out what is not known instead of filling it with 0",
         )
+
+
+def _read_control_ids(value: Sequence[int] | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    given = value if hasattr(value, "shape") else tuple(value)
+    if not len(given):  # numpy would make floats of none
+        return ()
+    return tuple(read_integers(HOST, "control_ids", given, (len(given),), "one list").tolist())
 
 
 def _clip_range(value: float | tuple[float, float] | None) -> tuple[float, float] | None:

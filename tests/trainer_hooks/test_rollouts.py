@@ -15,6 +15,14 @@ def rollouts(**changes):
     return Rollouts(**({"logprobs": LOGPROBS, "mask": MASK, "rewards": REWARDS} | changes))
 
 
+@pytest.mark.parametrize("kind", [tuple, set, np.array, torch.tensor])
+def test_control_ids_are_integers_whatever_holds_them(kind):
+    """A tensor would be compared with arrays of numpy, which fails."""
+    ids = np.array([[1, 2, 3, 9], [3, 5, 9, 9]])
+    assert summarise(rollouts(token_ids=ids, control_ids=kind([3, 5])))["control/share"].value() == 3 / 5
+    assert summarise(rollouts(token_ids=ids, control_ids=kind([])))["control/share"].value() == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -34,6 +42,7 @@ def rollouts(**changes):
         ({"advantages": np.ones(3)}, r"advantages must have the shape of rewards \(2,\) or of logprobs \(2, 4\)"),
         ({"answer_mask": ~MASK}, r"answer_mask must lie within mask, .* got True at \[0, 3\]"),
         ({"group_ids": [0.5, 1.0]}, "group_ids must hold integers, got dtype float64"),
+        ({"control_ids": [1.5]}, "control_ids must hold integers, got dtype float64"),
         ({"correct": [1, 2]}, r"correct must hold only 0 and 1, got 2 at \[1\]"),
         ({"tool_calls": [1, -1]}, r"tool_calls must be at least 0, got -1 at \[1\]"),
         ({"tool_calls": [1, 1], "tool_calls_valid": [2, 1]}, r"tool_calls_valid must be between .*, got 2 at \[0\]"),

@@ -12,6 +12,7 @@ import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
+from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
 from trainer_hooks.text_safety import describe_object
 
 __all__ = ["VitalsCallback"]
@@ -69,6 +70,7 @@ class VitalsCallback(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Connect, before the first step."""
+        remove_repetitions(self, trainer.callbacks)  # type: ignore[attr-defined]
         self._last_step = trainer.global_step
         if self._monitor is None:
             self._monitor = self._connect(

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsFloat, TypeAlias, cast
 
-from numpy import ndarray
+from numpy import complexfloating, ndarray
 
 from trainer_hooks.arrays import HOST, Array, ArrayLibrary, Pending, library_of
 from trainer_hooks.arrays.copies import Copies, CopyPool
@@ -127,7 +127,7 @@ class InputReader:
         drawn = self._generator.sample(range(rows), min(self._responses, rows))
         return gather_candidates(tokens, self._responses, drawn)
 
-    def _read_numbers(self, scalars: dict[str, SupportsFloat]) -> tuple[dict[str, float], dict[str, Array]]:
+    def _read_numbers(self, scalars: dict[str, Any]) -> tuple[dict[str, float], dict[str, Array]]:
         """Return the numbers in memory, and the tensors that are still on a device."""
         numbers: dict[str, float] = {}
         waiting: dict[str, Array] = {}
@@ -140,7 +140,9 @@ class InputReader:
                     value = _own_copy(value)  # noqa: PLW2901
                 elif isinstance(value, ndarray) and value.size == 1:
                     value = value.reshape(())  # noqa: PLW2901
-                if not library_of(value).is_host and value.numel() == 1:  # type: ignore[attr-defined]
+                elif isinstance(value, complexfloating):
+                    value = complex(value)  # noqa: PLW2901 - numpy would warn, and go on with the real part
+                if not library_of(value).is_host and value.numel() == 1:
                     waiting[name] = value
                 else:
                     # A tensor that needs gradients warns when it is made a float.

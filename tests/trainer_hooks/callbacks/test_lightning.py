@@ -192,6 +192,15 @@ def test_a_batch_whose_arrays_contradict_each_other_costs_only_itself(connect, c
     assert second.summaries["reward/mean"].value() == 3.5
 
 
+def test_a_callback_that_was_added_twice_counts_each_batch_once(collector):
+    """No loss of a step is in the next one, each step has one record, and the run has one attempt."""
+    callback = VitalsCallback(url=collector.url, run="r")
+    fit([callback, callback], Counting)
+    assert [record.scalars["loss/policy"] for record in collector.records] == [1.5, 3.5]
+    assert [record.summaries["reward/mean"].count for record in collector.records] == [2, 2]
+    assert len({batch.attempt for batch in collector.batches}) == 1
+
+
 def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collector):
     """Batches before an early end of an epoch are left out, because Lightning drops their gradients."""
 

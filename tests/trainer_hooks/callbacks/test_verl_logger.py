@@ -1,6 +1,7 @@
 import importlib
 import math
 import tomllib
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,14 @@ def test_verls_names_become_signals(log):
         "ratio/clip_frac": 0.02,
         "verl/perf/throughput": 7.0,
     }
+
+
+def test_a_number_that_no_float_holds_costs_only_itself(log):
+    """It is counted as a rejected scalar, and the other metrics of its step arrive."""
+    record = log(METRICS | {"actor/entropy": 10**400, "mine": Fraction(10**400)})
+    assert "entropy/mean" not in record.scalars
+    assert record.scalars["reward/mean"] == 0.25
+    assert record.summaries["hooks/rejected_scalars"].value() == 2
 
 
 def test_with_one_update_a_rollout_ratios_are_left_out(log):

@@ -58,6 +58,8 @@ def test_responses_are_sampled_after_the_interval_only(collector, connect, monke
         ({"rewards": np.array([None] * 64)}, "rewards must hold real numbers, got dtype object"),
         ({"mask": np.array([[None] * 512] * 64)}, "mask must hold booleans, got dtype object"),
         ({"rewards": np.ma.array(np.ones(64), mask=np.arange(64) == 3)}, "rewards must have no masked element"),
+        ({"control_ids": [1, None]}, "control_ids must hold integers, got dtype object"),
+        ({"control_ids": torch.ones(1, 2)}, "control_ids must hold integers"),
         ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
         ({"logprobs": None}, "logprobs must"),
         ({"advantages": [[1.0], [1.0, 2.0]]}, "advantages must be a rectangular array of numbers"),
@@ -138,6 +140,15 @@ def test_an_array_of_one_element_is_a_number_as_a_tensor_is():
     assert InputReader(drops).read_numbers(given) == {"a": 1.5, "b": 2.0, "c": 3.0, "d": 4.0}
     assert InputReader(drops).read_numbers({"e": np.array([]), "f": np.ones(2)}) == {}
     assert drops["scalars"] == 2
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_complex_number_is_no_number(recwarn):
+    """Its real part, which numpy would give with a warning in the trainer's output, is another number."""
+    drops = DropCounter()
+    assert InputReader(drops).read_numbers({"a": np.complex64(1 + 2j), "b": 1j, "c": np.array([1j])}) == {}
+    assert drops["scalars"] == 3
+    assert not recwarn.list
 
 
 @pytest.fixture

@@ -98,7 +98,8 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
     """Return a trainer's numbers under canonical names, and all others under ``prefix/name``.
 
     A metric that is logged under a canonical name keeps it. A canonical number is kept even if it is NaN or infinite,
-    because that is data; any other number only if it is finite, because a user's own metric may be NaN by design.
+    because that is data; any other number only if it is finite, because a user's own metric may be NaN by design. A
+    number that no float can hold, such as 10**400, is returned as it is, so that `log_step` counts it.
 
     Args:
         metrics: Numbers by the trainer's name; values that are no numbers are left out.
@@ -111,8 +112,12 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
         if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
             continue
         known = names.get(name, name)
-        if known in SIGNALS:
-            numbers[known] = float(value)
-        elif math.isfinite(value):
-            numbers[f"{prefix}/{name}"] = float(value)
+        found = known if known in SIGNALS else f"{prefix}/{name}"
+        try:
+            number = float(value)
+        except Exception:  # noqa: BLE001 - a number of the user's may raise anything
+            numbers[found] = value  # type: ignore[assignment]
+            continue
+        if known in SIGNALS or math.isfinite(number):
+            numbers[found] = number
     return numbers

@@ -17,6 +17,7 @@ from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.hf_trainer.trainer_actions import TrainerActions, require_possible
 from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, canonical
+from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.paired import Paired
@@ -99,7 +100,7 @@ class StreamingCallback(TrainerCallback):
         self._end_training("stopped")  # an earlier training that raised ended without on_train_end
         trainer = find_calling_trainer(self)
         if trainer is not None:
-            _remove_repetitions(self, trainer.callback_handler.callbacks)
+            remove_repetitions(self, trainer.callback_handler.callbacks)
         if self._monitor is None:
             self._monitor = self._connect(args, trainer)
         if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
@@ -282,13 +283,3 @@ def find_calling_trainer(callback: TrainerCallback) -> Any:
             return found
         frame = frame.f_back
     return None
-
-
-def _remove_repetitions(callback: TrainerCallback, callbacks: list[TrainerCallback]) -> None:
-    """Leave only the first place of a callback that was added twice.
-
-    It would log each step twice, and its ranks, which count the ends of steps, would not agree on a step.
-    """
-    places = [place for place, each in enumerate(callbacks) if each is callback]
-    for place in reversed(places[1:]):
-        del callbacks[place]
