@@ -40,8 +40,9 @@ class SendingQueue:
     """A first-in, first-out queue of encoded batches.
 
     The batch processor appends, and the exporter removes a batch from the other end once it is answered for. A batch is
-    written to the spool; where that fails, because the disk is full or there is none, it stays in memory. Both places
-    are bounded. Where one is full, its oldest batches are dropped, because alerts depend on the newest batches.
+    written to the spool; where that fails, because the disk is full or there is none, it stays in memory until the disk
+    takes it. Both places are bounded. Where one is full, its oldest batches are dropped, because alerts depend on the
+    newest batches.
 
     Args:
         drops: Counts records that were dropped, and records that could not be written.
@@ -143,12 +144,40 @@ class SendingQueue:
         if self._spool is None:
             return BatchInMemory(body, records)
         try:
+            self._write_waiting(self._spool)
             return self._spool.write(body, records)
         except (OSError, ImportError) as error:
             self._drops.count(
                 "unspooled", f"records are kept only in memory, because the spool fails: {error}", by=records
             )
             return BatchInMemory(body, records)
+
+    def _write_waiting(self, spool: Spool) -> None:
+        """Write the batches to disk that it did not take before; in memory they are lost when this process ends.
+
+        Raises:
+            OSError: If it does not take them yet.
+            ImportError: If the platform has no file locks.
+        """
+        for batch in self.batches if self._bytes[BatchInMemory] else ():
+            if isinstance(batch, BatchInMemory):
+                written = spool.write(batch.body, batch.records)
+                # Memory has room of its own: what the disk has no room for must not be dropped.
+                has_room = self._bytes[BatchOnDisk] + written.nbytes <= spool.capacity_bytes
+                if not (has_room and self._replace(batch, written)):
+                    written.remove()
+                if not has_room:
+                    return
+
+    def _replace(self, batch: WaitingBatch, other: WaitingBatch) -> bool:
+        """Put another batch in the place of one; return whether that was still there."""
+        with self._lock:
+            if batch not in self._waiting:
+                return False
+            self._waiting[self._waiting.index(batch)] = other
+            self._bytes.update({type(batch): -batch.nbytes, type(other): other.nbytes})
+            self._records.update({type(batch): -batch.records, type(other): other.records})
+        return True
 
     def _add(self, batch: WaitingBatch) -> None:
         with self._lock:

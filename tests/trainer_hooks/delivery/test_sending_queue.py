@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from trainer_hooks.delivery import DropCounter, SendingQueue, Spool
-from trainer_hooks.delivery.sending_queue import BatchInMemory
 from trainer_hooks.delivery.spool.folder import BLOCK_BYTES, SpoolFolder
 
 
@@ -53,8 +52,8 @@ def test_a_full_spool_drops_the_oldest_batch(tmp_path):
     assert drops.dropped_records == 1
 
 
-def test_a_batch_that_cannot_be_written_waits_in_memory_in_its_place_and_is_counted(tmp_path):
-    """The middle one of three cannot be written, because a file is in the place of the folder."""
+def test_a_batch_that_cannot_be_written_waits_in_memory_in_its_place_until_the_disk_takes_it(tmp_path):
+    """The middle one of three cannot be written, because a file is in the place of the folder; it is counted once."""
     drops = DropCounter()
     queue = SendingQueue(drops, spool=spool(tmp_path))
     queue.append(b"a", 1)
@@ -62,10 +61,12 @@ def test_a_batch_that_cannot_be_written_waits_in_memory_in_its_place_and_is_coun
     own.rename(tmp_path / "away")
     own.write_text("in the way")
     queue.append(b"b", 3)
+    assert (queue.records_on_disk, queue.records_in_memory) == (1, 3)
     own.unlink()
     (tmp_path / "away").rename(own)
     queue.append(b"c", 1)
-    assert [type(batch) is BatchInMemory for batch in queue.batches] == [False, True, False]
+    assert (queue.records_on_disk, queue.records_in_memory) == (5, 0)
+    assert [path.read_bytes() for path in sorted(own.iterdir())] == [b"a", b"b", b"c"]
     assert (drops["unspooled"], drops.dropped_records) == (3, 0)
     assert drained(queue) == [b"a", b"b", b"c"]
 
@@ -73,6 +74,20 @@ def test_a_batch_that_cannot_be_written_waits_in_memory_in_its_place_and_is_coun
 def refuse(*_):
     """Refuse a batch, as a disk that is full."""
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_the_disk_has_no_room_for_stays_in_memory(tmp_path, monkeypatch):
+    """A disk that works again takes one of two batches, and the room that the spool may take is then used up."""
+    drops = DropCounter()
+    queue = SendingQueue(drops, spool=spool(tmp_path, capacity_bytes=2 * BLOCK_BYTES))
+    with monkeypatch.context() as full:
+        full.setattr(Spool, "write", refuse)
+        for body in (b"a", b"b" * BLOCK_BYTES * 2):
+            queue.append(body, 1)
+    queue.append(b"c", 1)
+    assert (queue.records_on_disk, queue.records_in_memory) == (2, 1)
+    assert [body[:1] for body in drained(queue)] == [b"a", b"b", b"c"]
+    assert drops.dropped_records == 0
 
 
 def test_batches_are_dropped_from_disk_while_another_thread_removes_batches_from_memory(tmp_path, monkeypatch):
