@@ -13,7 +13,7 @@ import urllib3
 from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry, Timeout, parse_url
 
-from trainer_hooks.errors import RefusedError, UnavailableError
+from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
 from trainer_hooks.wire import MSGPACK, Receipt, decode_receipt
 
 __all__ = ["HttpTransport"]
@@ -124,6 +124,9 @@ class HttpTransport:
         connect_timeout_seconds: Longest wait for a connection.
         read_timeout_seconds: Longest wait for the next part of the answer.
         exchange_seconds: Longest time for a batch and its answer together.
+
+    Raises:
+        ConfigurationError: If the address has a host that no request can name.
     """
 
     def __init__(
@@ -137,18 +140,21 @@ class HttpTransport:
     ) -> None:
         self._exchange_seconds = exchange_seconds
         self._endpoint = url.rstrip("/") + INGEST_PATH
-        self._path = parse_url(self._endpoint).request_uri
         headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": _user_agent()}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Not a pool manager, which would look up the one pool at each request.
-        self._pool = urllib3.connection_from_url(
-            url,
-            maxsize=1,
-            headers=headers,
-            retries=False,
-            timeout=Timeout(connect=connect_timeout_seconds, read=read_timeout_seconds),
-        )
+        try:
+            self._path = parse_url(self._endpoint).request_uri
+            # Not a pool manager, which would look up the one pool at each request.
+            self._pool = urllib3.connection_from_url(
+                url,
+                maxsize=1,
+                headers=headers,
+                retries=False,
+                timeout=Timeout(connect=connect_timeout_seconds, read=read_timeout_seconds),
+            )
+        except ValueError as error:
+            raise ConfigurationError(f"url must look like http://host:8600, got {url!r}: {error}") from error
         self._sockets = _OpenSockets()
         self._pool.ConnectionCls = self._sockets.noting(self._pool.ConnectionCls)
 

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import trainer_hooks
 from tests.bad_collectors import dripping
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import BackoffTransport
 from trainer_hooks.delivery.http import HttpTransport
-from trainer_hooks.errors import RefusedError, UnavailableError
+from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
 from trainer_hooks.wire import Batch, Receipt, encode
 
 
@@ -237,3 +238,10 @@ def test_the_delays_of_trainers_with_the_same_retry_after_are_spread():
     """Trainers that are all asked for the same delay do not return at the same moment."""
     last = [chosen_delays(1, retry_after_seconds=100)[0] for _ in range(300)]
     assert stats.kstest(last, stats.uniform(100, 25).cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("host", ["h\x00", "ü" * 80 + ".example"])
+def test_a_host_that_no_request_can_name_is_refused_by_connect(host):
+    """The error is that of a setting that cannot work, and not one of urllib3's."""
+    with pytest.raises(ConfigurationError, match="url must look like"):
+        trainer_hooks.connect(f"http://{host}", run="r")
