@@ -13,7 +13,7 @@ from trainer_hooks.arrays.checks import read_booleans, read_floats, read_integer
 from trainer_hooks.errors import RolloutsError
 from trainer_hooks.text_safety import describe_object
 
-__all__ = ["Rollouts"]
+__all__ = ["Rollouts", "read_control_ids"]
 
 # Softmax in bfloat16 rounds a probability of 1 to a log-probability a little above 0.
 ROUNDING_NATS = 1e-2
@@ -159,7 +159,7 @@ class Rollouts:
         self.truncated = self._response_booleans("truncated", truncated)
         self.trained = trained
         self.clip_range = _clip_range(clip_range)
-        self.control_ids = _read_control_ids(control_ids)
+        self.control_ids = read_control_ids(control_ids)
         self.texts = None if texts is None else tuple(texts)
         self.vocabulary = vocabulary
         self.decode = decode
@@ -264,7 +264,12 @@ class Rollouts:
         )
 
 
-def _read_control_ids(value: Sequence[int] | None) -> tuple[int, ...] | None:
+def read_control_ids(value: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the token ids of a protocol as integers; None if there are none.
+
+    Raises:
+        RolloutsError: If they are not one list of integers; a tokenizer returns None for a token that it lacks.
+    """
     if value is None:
         return None
     given = value if hasattr(value, "shape") else tuple(value)

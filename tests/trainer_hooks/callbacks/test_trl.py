@@ -925,6 +925,12 @@ def test_dropout_makes_the_numbers_of_trl_not_observed(tmp_path, connect, collec
     assert not [name for record in collector.records for name in record.summaries if name.startswith("instrument/")]
 
 
+def test_a_token_that_the_tokenizer_lacks_is_refused_before_training():
+    """`convert_tokens_to_ids` returns None for it; refused with each step, it would cost all token signals."""
+    with pytest.raises(trainer_hooks.RolloutsError, match="control_ids must hold integers"):
+        VitalsCallback(control_ids=[None])
+
+
 def test_an_interval_of_recomputation_below_zero_is_refused():
     """The error is raised before training begins."""
     with pytest.raises(ValueError, match="every must be at least 1, got -1"):

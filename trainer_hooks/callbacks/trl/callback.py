@@ -11,6 +11,7 @@ from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.probes.recomputation import RecomputationProbe
 from trainer_hooks.probes.rescoring import PairedProbe
+from trainer_hooks.rollouts import read_control_ids
 
 __all__ = ["VitalsCallback"]
 
@@ -56,6 +57,7 @@ class VitalsCallback(StreamingCallback):
 
     Raises:
         ConfigurationError: If both a monitor and a policy are given, or the policy asks for a rollback.
+        RolloutsError: If ``control_ids`` are not integers.
         ValueError: If an interval or a number of responses is too small.
     """
 
@@ -90,7 +92,7 @@ class VitalsCallback(StreamingCallback):
             model_monitors=model_monitors,
         )
         self._correct = correct
-        self._control_ids = control_ids
+        self._control_ids = read_control_ids(control_ids)
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._reserved = reserved
         self._recomputation = (
