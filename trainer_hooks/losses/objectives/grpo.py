@@ -4,12 +4,14 @@ Feedback tokens are part of the context that produced the log-probabilities. The
 loss and the normaliser.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
 from trainer_hooks.losses.token_arrays import require_shapes, upcast
 
-__all__ = ["group_advantages", "grpo_loss"]
+__all__ = ["clipped_surrogate", "group_advantages", "grpo_loss"]
 
 
 def group_advantages(rewards: Tensor, group_ids: Tensor, *, unbiased: bool = False) -> Tensor:
@@ -84,19 +86,36 @@ def grpo_loss(
     """
     require_shapes(logprobs, advantages, by_token=True, old_logprobs=old_logprobs, mask=mask, token_scales=token_scales)
     log_ratio = torch.where(mask, upcast(logprobs) - upcast(old_logprobs).detach(), 0.0)
-    ratio = log_ratio.exp()
-    weight = advantages.to(ratio.dtype)
+    weight = advantages.to(log_ratio.dtype)
     weight = weight[:, None] if weight.ndim == 1 else weight
     if token_scales is not None:
         weight = weight * token_scales
-    surrogate = torch.minimum(ratio * weight, _clip(ratio, clip_low, clip_high) * weight)
+    surrogate = clipped_surrogate(log_ratio, weight, clip_low, clip_high)
     count = mask.sum().clamp(min=1) if normaliser is None else normaliser
     return -torch.where(mask, surrogate, 0.0).sum() / count
 
 
-def _clip(ratio: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
-    """Clip ratios to [1 − low, 1 + high], with one range for all or one a token."""
-    if isinstance(low, Tensor) or isinstance(high, Tensor):
-        below, above = (torch.as_tensor(bound, dtype=ratio.dtype, device=ratio.device) for bound in (low, high))
-        return ratio.clamp((1 - below).expand_as(ratio), (1 + above).expand_as(ratio))
-    return ratio.clamp(1 - low, 1 + high)
+def clipped_surrogate(log_ratio: Tensor, weight: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
+    """Compute min(γ A, clip(γ, 1 − low, 1 + high) A) from ln γ.
+
+    This is min(γ, 1 + high) A where A ≥ 0, and max(γ, 1 − low) A elsewhere.
+
+    Args:
+        log_ratio: ln γ, of any shape, nats.
+        weight: A, which broadcasts to that shape.
+        low: ε below one, at least 0; a number, or one for each ratio.
+        high: ε above one, likewise.
+    """
+    # In logarithms, because a ratio beyond the largest float is infinite, and its slope 0 · ∞ where the clip holds it.
+    below, above = _log(1 - low, log_ratio), _log(1 + high, log_ratio)
+    # Not clamp, whose slope at NaN is 0.
+    lowered = torch.where(log_ratio > above, above, log_ratio)
+    raised = torch.where(log_ratio < below, below, log_ratio)
+    return torch.where(weight >= 0, lowered, raised).exp() * weight
+
+
+def _log(bound: Tensor | float, like: Tensor) -> Tensor | float:
+    """Compute the logarithm of a bound of ratios: −∞ where it holds none."""
+    if isinstance(bound, Tensor):
+        return bound.to(like).clamp(min=0).log()
+    return math.log(bound) if bound > 0 else -math.inf

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from trainer_hooks.losses.objectives.grpo import clipped_surrogate
 from trainer_hooks.losses.token_arrays import require_shapes, upcast
 
 __all__ = ["gspo_loss", "sequence_log_ratio"]
@@ -51,8 +52,7 @@ def gspo_loss(
         ValueError: If shapes do not belong together.
     """
     require_shapes(logprobs, advantages, old_logprobs=old_logprobs, mask=mask)
-    ratio = sequence_log_ratio(logprobs, old_logprobs, mask).exp()
-    weight = advantages.to(ratio.dtype)
-    surrogate = torch.minimum(ratio * weight, ratio.clamp(1 - clip_low, 1 + clip_high) * weight)
+    log_ratio = sequence_log_ratio(logprobs, old_logprobs, mask)
+    surrogate = clipped_surrogate(log_ratio, advantages.to(log_ratio.dtype), clip_low, clip_high)
     has_tokens = mask.any(dim=1)
     return -torch.where(has_tokens, surrogate, 0.0).sum() / has_tokens.sum().clamp(min=1)

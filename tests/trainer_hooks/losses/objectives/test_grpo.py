@@ -37,6 +37,19 @@ def test_a_response_without_action_tokens_may_have_any_advantage():
     assert new.grad.tolist() == [[pytest.approx(-1.1), 0.0], [0.0, 0.0]]
 
 
+@pytest.mark.parametrize("clip", [0.2, torch.full((3, 2), 0.2)])
+def test_a_ratio_beyond_the_largest_float_is_clipped_like_any_other(clip):
+    """e^90 at A = 1 and A = 0 counts as 1.2 and as 0, without a gradient; at A = −1 no clip holds it."""
+    new = torch.tensor([[90.0, 0.0]] * 3, requires_grad=True)
+    every, advantages = torch.ones(3, 2, dtype=torch.bool), torch.tensor([1.0, 0.0, -1.0])
+    arrays = new, torch.zeros(3, 2), every, advantages
+    held = grpo_loss(*arrays[:2], every & (advantages >= 0)[:, None], advantages, clip_low=clip, clip_high=clip)
+    held.backward()
+    assert held.item() == pytest.approx(-(1.2 + 1.0) / 4)
+    assert new.grad.tolist() == [[0.0, -0.25], [0.0, 0.0], [0.0, 0.0]]
+    assert grpo_loss(*arrays, clip_low=clip, clip_high=clip).item() == math.inf
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_the_loss_equals_the_equation_written_as_loops(seed):

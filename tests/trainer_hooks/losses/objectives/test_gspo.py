@@ -26,6 +26,10 @@ def test_hand_worked_loss():
     advantages = torch.tensor([1.0, -1.0, math.nan])
     loss = gspo_loss(new, torch.zeros(3, 2), mask, advantages, clip_low=0.01, clip_high=0.01)
     assert loss.item() == pytest.approx((math.exp(0.05) - 1.01) / 2)
+    # A ratio beyond the largest float32 is clipped like any other.
+    beyond = torch.full((1, 1), 90.0, requires_grad=True)
+    gspo_loss(beyond, torch.zeros(1, 1), mask[:1, :1], torch.ones(1)).backward()
+    assert beyond.grad.item() == 0.0
 
 
 @settings(max_examples=40, deadline=None)
