@@ -75,7 +75,7 @@ def test_another_logger_alone_is_left_alone():
 
 @pytest.mark.parametrize("base", ["vanilla", "gspo", "clip_cov"])
 def test_sums_leave_a_policy_loss_as_it_is(base, tokens, config):
-    """Losses of verl's own give the same value and gradient, and nine more numbers."""
+    """Losses of verl's own give the same value and gradient, and ten more numbers."""
     original = get_policy_loss_fn(base)
     arguments = tokens | {"loss_agg_mode": "token-mean", "config": config}
     torch.manual_seed(0)

@@ -137,6 +137,9 @@ class RecordBuilder:
         attempt, seq = self._advance(item.step)
         numbers = item.numbers
         bad_values = float(len(numbers) - sum(map(math.isfinite, numbers.values())))
+        # An adapter counts those of the loss, whose tokens it does not have.
+        counted = numbers.get("finite/bad_values", 0.0)
+        bad_values += counted if math.isfinite(counted) else 0.0
         summaries: dict[str, Summary] = {"finite/bad_values": _total(bad_values)}
         changes = item.changes
         try:

@@ -4,6 +4,7 @@ Sums and counts, because they add up over microbatches and ranks where means of 
 loads no torch: plugins are imported in every process of a trainer.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,16 @@ NAMES = (
     "lost_tokens",
     "kept_responses",
     "lost_responses",
+    "bad_tokens",
 )
 # Where there is one update a rollout these are 1 and 0 by construction.
 OFF_POLICY_ONLY = ("ratio/", "lld/", "kl/old")
 
 
 def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor", mask: "Tensor") -> "Tensor":
-    """Compute the sums named in `NAMES`, on the device; tokens whose ln π_θ − ln π_old is NaN or infinite are left out.
+    """Compute the sums named in `NAMES`, on the device.
+
+    Tokens whose ln π_θ − ln π_old is NaN or infinite are in none but the last, which counts those where ln π_θ is.
 
     Args:
         old_logprobs: ln π_old, shape ``(B, T)``, nats.
@@ -37,7 +41,7 @@ def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor",
         mask: Not 0 on action tokens, shape ``(B, T)``.
 
     Returns:
-        Shape ``(9,)``, float.
+        Shape ``(10,)``, float.
     """
     import torch  # noqa: PLC0415 - see above
 
@@ -57,6 +61,7 @@ def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor",
         (lost > 0).sum(),
         kept.any(dim=1).sum(),
         (lost.sum(dim=1) > 0).sum(),
+        (actions & ~logprobs.isfinite()).sum(),
     )
     return torch.stack([value.float() for value in found])
 
@@ -68,12 +73,15 @@ def of_responses(advantages: "Tensor", mask: "Tensor") -> "Tensor":
 
 def signals_of(sums: Mapping[str, float]) -> dict[str, float]:
     """Compute signals from sums over all microbatches and ranks; a common factor of the sums cancels."""
+    bad = sums.get("bad_tokens", 0.0)
+    # A whole number, because the factor may be below 1 where sums are averaged.
+    signals = {"finite/bad_values": float(math.ceil(bad))} if bad > 0 else {}
     tokens = sums.get("tokens", 0.0)
     if not tokens > 0:
-        return {}
+        return signals
     mean = sums["log_ratio"] / tokens
     # Sums in float32 are rounded: a variance may come out below 0, and a share above 1.
-    signals = {
+    signals |= {
         "ratio/log_var": max(sums["log_ratio_squares"] / tokens - mean**2, 0.0),
         "ratio/ess_frac": min(sums["ratio"] ** 2 / (tokens * sums["ratio_squares"]), 1.0),
     }

@@ -118,14 +118,19 @@ def test_sums_over_the_tokens_of_the_loss_become_signals(log):
 
 
 def test_a_token_that_is_not_finite_is_in_no_sum_and_rounding_leaves_no_signal_outside_its_range(log):
-    """Seven tokens moved by 0.1 alike, and beside them are a NaN, an underflow to 0, and NaN at padding."""
+    """Seven tokens moved by 0.1 alike, and beside them are a NaN, an underflow to 0, and NaN at padding.
+
+    verl clips a token's underflow, so that neither its loss nor another metric shows it.
+    """
     old = torch.full((1, 10), -1.0)
     new = old + 0.1
     new[0, 7:] = torch.tensor([torch.nan, -torch.inf, torch.nan])
     advantages, mask = torch.ones(1, 10), torch.ones(1, 10)
     advantages[0, 9], mask[0, 9] = torch.nan, 0
     wrapped = with_sums(lambda *_, **__: (torch.tensor(1.0), {}), SUMS, guard)
-    scalars = log(wrapped(old, new, advantages, mask)[1]).scalars
+    record = log(wrapped(old, new, advantages, mask)[1])
+    assert record.summaries["finite/bad_values"].value() == 2
+    scalars = record.scalars
     assert scalars["ratio/log_var"] == 0.0
     assert scalars["ratio/ess_frac"] == 1.0
     assert scalars["lld/penalty_tokens_frac"] == 0.0
