@@ -183,12 +183,15 @@ def llds_ma_loss(
 
 
 def _open_gate(lost: Tensor, mask: Tensor, gate: Gate) -> Tensor:
-    """Mark the tokens whose response or action lost likelihood in sum; the result broadcasts to ``(B, T)``."""
+    """Mark the tokens whose response or action lost likelihood in sum; the result broadcasts to ``(B, T)``.
+
+    A sum of NaN opens the gate too, so that the penalty is NaN and not a finite number without that part.
+    """
     if gate == "none":
         return torch.ones_like(mask)
     if gate == "response":
-        return lost.sum(dim=1, keepdim=True) > 0
+        return ~(lost.sum(dim=1, keepdim=True) <= 0)
     # One further column takes the tokens outside actions (index −1 wraps to the last column).
     columns = action_index(mask) % (mask.shape[1] + 1)
     sums = lost.new_zeros(mask.shape[0], mask.shape[1] + 1).scatter_add_(1, columns, lost)
-    return sums.gather(1, columns) > 0
+    return ~(sums.gather(1, columns) <= 0)

@@ -142,6 +142,14 @@ def test_numbers_outside_the_mask_never_matter():
     assert spoiled.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("gate", ["response", "action", "none"])
+def test_nan_on_an_action_token_is_seen_in_the_penalty(gate):
+    """The gate of a sum that is NaN is open, because a closed one would hide it."""
+    new = torch.tensor([[-1.0, math.nan], [-1.2, -1.0]])
+    every = torch.ones(2, 2, dtype=torch.bool)
+    assert llds_loss(new, torch.full((2, 2), -1.0), every, torch.ones(2), gate=gate).isnan()
+
+
 def test_bfloat16_is_lifted_before_the_difference():
     """Half-precision log-probabilities give the float32 result of the same numbers, and a gradient in bfloat16."""
     new, old, mask, advantages, _ = arrays(6)
