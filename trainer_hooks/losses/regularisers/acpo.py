@@ -7,6 +7,8 @@ from trainer_hooks.losses.token_arrays import upcast
 
 __all__ = ["acpo_clip"]
 
+LARGEST_LOG_RATIO = 30.0
+
 
 def acpo_clip(
     logprobs: Tensor,
@@ -51,7 +53,8 @@ def acpo_clip(
     if bins < 1:
         raise ValueError(f"bins must be at least 1, got {bins}")
     held = upcast(logprobs).detach()
-    ratio = torch.where(mask, held - upcast(old_logprobs).detach(), 0.0).exp()
+    # One such ratio spreads its bin far beyond the largest ε; float32 cannot square larger ones.
+    ratio = torch.where(mask, held - upcast(old_logprobs).detach(), 0.0).clamp(max=LARGEST_LOG_RATIO).exp()
     place = (held.exp() * bins).long().clamp(0, bins - 1)
     ranges = torch.full_like(ratio, base)
     for number in range(bins):

@@ -45,6 +45,12 @@ def test_at_the_old_policy_it_is_the_plain_clip():
     assert grpo_loss(logprobs, logprobs, mask, advantages, clip_low=ranges, clip_high=ranges) == pytest.approx(plain)
 
 
+def test_a_ratio_beyond_the_largest_float_gives_its_bin_the_largest_range():
+    """The ratio e^90 is infinite in float32, and the deviation of its bin would be NaN."""
+    logprobs, old = torch.full((1, 3), -0.01), torch.tensor([[-90.01, -0.01, -0.3]])
+    assert acpo_clip(logprobs, old, torch.ones(1, 3, dtype=torch.bool)).tolist() == [[3.0, 3.0, 3.0]]
+
+
 def test_the_objective_clips_each_token_by_its_own_range():
     """A ratio of 1.5 with A = 1 counts as 1.2 under ε = 0.2 and as 1.5 under ε = 0.6: their mean is 1.35."""
     logprobs = torch.tensor([[1.5, 1.5]]).log()
