@@ -227,8 +227,8 @@
       if (stream !== source) return;
       closeLeavingIn(LINGER_MS);
       showLive();
-      window.rlvitals.requests.showSignedOut(false);
       if (wasLost) {
+        window.rlvitals.checkSession(); // another person may have signed in
         catchUpOnSteps();
         window.rlvitals.requests.checkVersion();
       }
@@ -331,8 +331,13 @@
     if (turn) turn();
     turn = null;
     if (!hasBegun) return;
-    if (!source || isForAll) open();
+    if (!source || source.readyState === EventSource.CLOSED || isForAll) open();
     scheduleFlush();
+  }
+
+  /* The server ends no stream of a browser that signs out. It refuses the next one, which is asked for until it opens. */
+  function endStream() {
+    if (source?.readyState === EventSource.OPEN) open();
   }
 
   document.addEventListener("visibilitychange", () => {
@@ -352,7 +357,7 @@
   });
   window.addEventListener("pageshow", (event) => event.persisted && !document.hidden && listenAgain()); // by the button Back
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, limitPoints, listen });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, endStream, limitPoints, listen });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

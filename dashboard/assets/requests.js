@@ -60,10 +60,9 @@
         if (isLeaving) return never;
         if (answer.status === UNKNOWN) showOutdated();
         if (answer.status === SIGNED_OUT) {
-          window.rlvitals.checkSession(); // another tab has signed out, while the stream of this one goes on
+          window.rlvitals.checkSession(); // the cookie has ended, while the stream goes on
           return nothing();
         }
-        showSignedOut(false);
         if (isOnce || !AWAY.has(answer.status)) return answer;
       } catch (error) {
         if (isOnce) {

@@ -2,16 +2,24 @@
 (function () {
   "use strict";
 
+  const otherTabs = new BroadcastChannel("rlvitals-session");
+  let reader = null; // the name of who is signed in; this page shows what they may read
+
   window.rlvitals = window.rlvitals || {};
 
-  /* A page with text in a form stays, and works again once another tab has signed in. */
+  function leave(go) {
+    window.rlvitals.requests.leave();
+    go();
+  }
+
+  /* A page with text in a form stays, shows its forms alone, and works again once another tab has signed in. */
   function openSignIn() {
     if (window.rlvitals.hasWritten()) {
       window.rlvitals.requests.showSignedOut(true);
+      window.rlvitals.endStream();
       return;
     }
-    window.rlvitals.requests.leave();
-    location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+    leave(() => location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`));
   }
 
   async function check() {
@@ -24,6 +32,9 @@
     } catch {
       return; // the page says that nobody answers
     }
+    if (reader && session.name !== reader) return leave(() => location.reload()); // what another person may not read
+    reader = session.name;
+    window.rlvitals.requests.showSignedOut(false);
     const button = document.getElementById("sign-out");
     if (!button || !session.name) return;
     button.textContent = session.by_key ? `Sign out ${session.name}` : session.name;
@@ -36,12 +47,14 @@
     window.rlvitals.requests.leave();
     try {
       await fetch("/api/v1/session", { method: "DELETE" });
+      otherTabs.postMessage("signed out");
     } finally {
       location.assign("/sign-in");
     }
   });
 
   window.rlvitals.checkSession = check;
+  otherTabs.onmessage = check;
 
   /* Dash draws the bar when it has loaded. */
   const watcher = new MutationObserver(() => {

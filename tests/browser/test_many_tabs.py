@@ -63,3 +63,17 @@ def test_one_page_that_nobody_sees_listens_for_notifications_and_the_next_one_fo
     second.evaluate(SHOW)
     expect(state(third)).to_have_attribute("data-live", "live")
     expect(state(second)).to_have_attribute("data-live", "live")
+
+
+def test_a_page_that_is_out_of_view_at_the_next_try_of_a_refused_stream_listens_again(open_tab):
+    """Five seconds are longer than a pause between two tries, and too short for the page to fall silent."""
+    page = open_tab(HIDDEN.replace("true", "false"))
+    page.clock.install()
+    page.route("**/api/v1/stream*", lambda route: route.fulfill(status=503))
+    page.reload()
+    expect(state(page)).to_have_attribute("data-live", "waiting")
+    page.evaluate("window.isUnseen = true; document.dispatchEvent(new Event('visibilitychange'))")
+    page.clock.fast_forward(5000)
+    page.unroute("**/api/v1/stream*")
+    page.evaluate(SHOW)
+    expect(state(page)).to_have_attribute("data-live", "live")

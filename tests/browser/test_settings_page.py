@@ -23,7 +23,7 @@ def open_settings(guarded, visit, secret):
 
 
 def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
-    """The key works until it is revoked; a form without a name makes nothing."""
+    """The key works until it is revoked, and is hidden after a sign-out; a form without a name makes nothing."""
     open_settings(guarded, visit, guarded.key("admin", name="root"))
     make = visit.page.get_by_role("button", name="Make a key")
     make.click()
@@ -37,6 +37,15 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     visit.page.get_by_role("button", name="Revoke: <i>trainer</i> 中文").click()
     expect(visit.page.locator("#key-made")).to_have_text("Revoked.")
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
+    make.click()
+    expect(secret).to_be_visible()
+    other = visit.page.context.new_page()
+    other.goto(f"{guarded.live.url}/rules")
+    other.get_by_role("button", name="Sign out root").click()
+    expect(visit.page.get_by_label("Name", exact=True)).to_be_visible()
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-signed-out", "")
+    expect(secret).to_be_hidden()
+    visit.complaints.clear()  # the browser reports that the session was refused
 
 
 def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):

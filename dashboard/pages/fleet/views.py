@@ -35,7 +35,7 @@ def register(app: Dash, api_url: str) -> None:
                 if ctx.triggered_id == fleet_ids.VIEW_TO_SAVE and to_save:
                     views = await api.views.all()
                     held = next((view for view in views if view["name"] == to_save["name"]), None)
-                    if held is not None and held != to_save["replaces"]:
+                    if held is not None and held != to_save.get("replaces"):
                         return views, view_options(views), no_update, _conflict_message(held)
                     chosen = (await api.views.save(to_save["name"], to_save["query"]))["id"]
                 elif ctx.triggered_id == fleet_ids.VIEW_TO_DELETE and to_delete:
