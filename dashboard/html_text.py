@@ -75,7 +75,7 @@ def _number(text: str) -> str:
     if value == int(value) and size < 1e7:  # noqa: PLR2004 - as in assets/draw_elements.js
         shown = f"{value:,.0f}"
     elif size >= 1e5 or size < 1e-3:  # noqa: PLR2004 - likewise
-        shown = re.sub(r"e([+-])0*(\d)", r"e\1\2", f"{value:.2e}")
+        shown = re.sub(r"e\+?(-?)0*(\d)", r"e\1\2", f"{value:.2e}")
     else:
         shown = f"{value:.{1 if size >= 100 else 2 if size >= 10 else 3}f}"  # noqa: PLR2004 - likewise
     return shown.replace("-", "−")

@@ -11,7 +11,7 @@
     const size = Math.abs(value);
     let shown;
     if (Number.isInteger(value) && size < 1e7) shown = value.toLocaleString("en-US");
-    else if (size >= 1e5 || (size < 1e-3 && size > 0)) shown = value.toExponential(2);
+    else if (size >= 1e5 || (size < 1e-3 && size > 0)) shown = value.toExponential(2).replace("+", "");
     else shown = value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3);
     return shown.replaceAll("-", "−");
   }

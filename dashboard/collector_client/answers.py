@@ -6,15 +6,17 @@ from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints, is_typeddict
 
-__all__ = ["find_original_texts", "printable_tree", "read_as"]
+__all__ = ["find_original_texts", "is_addressable", "printable_tree", "read_as"]
 
 Kind = TypeVar("Kind")
 
 NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-# Fields with text of a model, or of a person who may write several lines; their line ends and tabs are kept.
-LONG_TEXTS: Final = frozenset({"text", "pieces", "notes", "note", "why"})
-# They join the parts of letters and emoji, and names that people write may have them. A browser draws them.
-JOINERS: Final = "\u200c\u200d"
+# Fields with text of a model, or of a person who may write several lines, and what is kept in them: line ends and tabs.
+# Notes also keep the signs of places where a line may end, because a form would save their escapes.
+LONG_TEXTS: Final = dict.fromkeys(("text", "pieces", "note", "why"), "\n\t") | {"notes": "\n\t\u00ad\u200b"}
+# The joiners beside an emoji, or a letter of a script that has them: a browser draws the parts joined. Elsewhere they
+# would make a name look like another one, and a token look empty.
+JOINER: Final = re.compile("(?<=[^\0-\u05ff\u2000-\u206f])[\u200c\u200d]|[\u200c\u200d](?=[^\0-\u05ff\u2000-\u206f])")
 ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4}|[nrt])")
 LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
@@ -80,11 +82,11 @@ def printable_tree(value: object, *, kept: str = "") -> object:
     r"""Return a JSON value with escapes for the unprintable characters of its texts, including names of fields.
 
     So no text of an answer can reorder or hide text that is shown beside it. The collector has the same rule in
-    `monitor_server.text_safety.printable`, which the dashboard must not import; a terminal draws no `JOINERS`.
+    `monitor_server.text_safety.printable`, which the dashboard must not import; a terminal joins nothing.
 
     Args:
         value: Any JSON value.
-        kept: Characters that stay as they are; line ends and tabs in long texts.
+        kept: Characters that stay as they are.
     """
     if isinstance(value, str):
         return _printable(value, kept)
@@ -92,8 +94,7 @@ def printable_tree(value: object, *, kept: str = "") -> object:
         return [item if isinstance(item, float | int) else printable_tree(item, kept=kept) for item in value]
     if isinstance(value, dict):
         return {
-            _printable(key, ""): printable_tree(item, kept="\n\t" if key in LONG_TEXTS else kept)
-            for key, item in value.items()
+            _printable(key, ""): printable_tree(item, kept=LONG_TEXTS.get(key, kept)) for key, item in value.items()
         }
     return value
 
@@ -101,16 +102,21 @@ def printable_tree(value: object, *, kept: str = "") -> object:
 def _printable(text: str, kept: str) -> str:
     if text.isprintable():
         return text
+    joiners = {found.start() for found in JOINER.finditer(text)}
     return "".join(
         character
-        if character in kept + JOINERS or character.isprintable()
+        if character.isprintable() or character in kept or place in joiners
         else character.encode("unicode_escape").decode()
-        for character in text
+        for place, character in enumerate(text)
     )
+
+
+def is_addressable(text: str) -> bool:
+    """Return whether an address can hold a text: it has no NUL and no half of a surrogate pair."""
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def find_original_texts(shown: str) -> list[str]:
     """Return the texts that `printable_tree` shows as this one, except texts that no address can hold."""
     meant = ESCAPE.sub(lambda found: LETTERS.get(found[0]) or chr(int(found[0].lstrip("\\xuU"), 16)), shown)
-    is_held = not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in meant)
-    return [shown, meant] if meant != shown and is_held else [shown]
+    return [shown, meant] if meant != shown and is_addressable(meant) else [shown]

@@ -182,9 +182,12 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     expect(visit.page.locator(".members .response").first.locator(".shared")).to_have_count(3)
     visit.page.locator("#responses-correct").get_by_text("incorrect").click()
     expect(visit.page.locator(".responses-list .response")).to_have_count(1)
-    visit.page.locator("#responses-from").fill("4")
-    visit.page.locator("#responses-from").press("Enter")
+    visit.page.get_by_label("From step").fill("4")
+    visit.page.get_by_label("From step").press("Enter")
     expect(visit.page.locator(".responses-list")).to_contain_text("No response is stored for these steps")
+    visit.page.get_by_label("To step", exact=True).fill("3")
+    visit.page.get_by_label("To step", exact=True).press("Enter")
+    expect(visit.page.locator(".responses-list")).to_contain_text("From step must be at most To step, got 4 and 3")
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -14,7 +14,7 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
-from dashboard.collector_client.answers import read_as
+from dashboard.collector_client.answers import printable_tree, read_as
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError
 from dashboard.collector_client.types.alerts import AlertItem
@@ -158,11 +158,20 @@ def test_lines_that_people_write_stay_lines(collector, run_name):
 
 def test_letters_and_emoji_that_people_write_stay_joined(collector, run_name):
     """Persian words and many emoji have joiners; a title that was shown with their escapes would be saved with them."""
-    joined = "می\u200cخواهم \U0001f469\u200d\U0001f4bb"
+    joined = "می\u200cخواهم GPU\u200cها \U0001f469\u200d\U0001f4bb"
     run_id = collector.run(run=run_name, records=[{"step": 0, "scalars": {"a": 0.5}}])
-    ask(collector.url, lambda api: api.runs.label(run_id, title=joined, tags=[joined], notes=joined))
+    ask(
+        collector.url,
+        lambda api: api.runs.label(run_id, title=joined, tags=[joined], notes=f"{joined} so\u00adft\u200b"),
+    )
     run = ask(collector.url, lambda api: api.runs.get(run_id))
-    assert (run["title"], run["tags"], run["notes"]) == (joined, [joined], joined)
+    assert (run["title"], run["tags"], run["notes"]) == (joined, [joined], f"{joined} so\u00adft\u200b")
+
+
+def test_a_joiner_that_joins_nothing_is_shown():
+    """It would make a tag look like another one, and the token of a split emoji look empty."""
+    shown = printable_tree({"tags": ["owner:an\u200dn"], "pieces": ["\u200d"]})
+    assert shown == {"tags": [r"owner:an\u200dn"], "pieces": [r"\u200d"]}
 
 
 def test_an_unknown_run_is_not_found(collector):

@@ -69,7 +69,7 @@ def test_a_page_without_a_first_view_comes_at_once(mounted, path):
         (-0.5, "−0.500"),
         (12.345, "12.35"),
         (0.00012, "1.20e−4"),
-        (2.5e8, "2.50e+8"),
+        (2.5e8, "2.50e8"),
         (float("nan"), "NaN"),
         (float("-inf"), "−∞"),
     ],

@@ -97,7 +97,7 @@ def test_controls_and_headings_are_filters_of_the_api():
     assert build_run_query({}, controls()) == {"archived": "false"}
     asked = controls(text=" ".join("abcdefghijklm"), project="p", state="silent", archived=["archived"])
     model = {
-        "lead": {"filterType": "text", "type": "contains", "filter": "spiral"},
+        "lead": {"filterType": "text", "type": "contains", "filter": "می\u200cخواهم"},
         "reward": {"filterType": "number", "type": "inRange", "filter": 1e-7, "filterTo": 2},
         "step": {"filterType": "number", "type": "greaterThan", "filter": 5},
         "name": {"operator": "OR", "conditions": []},
@@ -107,7 +107,7 @@ def test_controls_and_headings_are_filters_of_the_api():
         "project": "p",
         "status": ["stalled", "lost"],
         "where": [
-            "leading_alert:contains:spiral",
+            "leading_alert:contains:می\u200cخواهم",
             "reward:above:1e-07",
             "reward:below:2",
             "last_step:above:5",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from dashboard.collector_client.answers import find_original_texts
+from dashboard.collector_client.answers import find_original_texts, is_addressable
 from dashboard.collector_client.http_requests import Query
 
 __all__ = ["STATES", "Controls", "build_run_query", "left_out", "limit_closed_groups", "sort_of"]
@@ -102,7 +102,7 @@ def _conditions(column: str, model: object) -> list[str]:
     value, end = model.get("filter"), _number(model.get("filterTo"))
     number = _number(value)
     match model.get("type"):
-        case "contains" if isinstance(value, str) and value.isprintable() and value:
+        case "contains" if isinstance(value, str) and value and is_addressable(value):
             return [f"{column}:contains:{value[:MAX_LETTERS]}"]
         case "greaterThan" if number:
             return [f"{column}:above:{number}"]

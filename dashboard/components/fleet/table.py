@@ -51,8 +51,8 @@ COLUMNS: Final = (
     _column("status", "Status", width=92, cell="FleetStatus"),
     _column("step", "Step", width=82, kind="number", cell="FleetNumber"),
     _column("step_seconds", "Seconds a step", width=115, kind="number", cell="FleetNumber"),
-    _column("reward", "Reward", width=97, kind="number", cell="FleetNumber"),
-    _column("change", "Change", width=97, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
+    _column("reward", "Reward", width=100, kind="number", cell="FleetNumber"),
+    _column("change", "Change", width=100, kind="number", cell="FleetNumber", headerTooltip=CHANGE),
     _column("sparkline", "Newest rewards", width=122, cell="FleetSparkline", minWidth=90, **NO_VALUE),
     _column("last_seen", "Last seen", width=100, kind="number", cell="FleetSince", **NOT_FILTERED),
     # It takes the rest of a wide screen.

@@ -15,7 +15,7 @@ from dashboard.components.small_elements import segmented_choice
 from dashboard.figures.responses.spread import SPREADS
 from dashboard.ids import responses as response_ids
 
-__all__ = ["ORDERS", "USUAL", "listing", "response_controls", "shared_prefix", "spread_choice"]
+__all__ = ["ORDERS", "USUAL", "listing", "no_steps", "response_controls", "shared_prefix", "spread_choice"]
 
 ORDERS: Final = {
     "newest": "newest first",
@@ -52,16 +52,19 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         last_step: The newest step of the run, where the slider of steps ends.
     """
     steps = [
-        dcc.Input(id=name, type="number", min=0, step=1, value=query.get(key), placeholder=label, debounce=True)
-        for name, key, label in (
-            (response_ids.FROM, "from", "from step"),
-            (response_ids.TO, "to", "to step"),
+        html.Div(
+            [
+                html.Label(label, htmlFor=name, className="control-label"),
+                dcc.Input(id=name, type="number", min=0, step=1, value=query.get(key), debounce=True),
+            ],
+            className="control steps",
         )
+        for name, key, label in ((response_ids.FROM, "from", "From step"), (response_ids.TO, "to", "To step"))
     ]
     return html.Div(
         className="workspace-controls",
         children=[
-            html.Div(steps, className="control steps"),
+            *steps,
             *([_slider(query.get("to"), last_step)] if last_step else []),
             segmented_choice(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
             segmented_choice(response_ids.KIND, "Sampled as", _label(KINDS), query.get("kind")),
@@ -113,6 +116,12 @@ def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> l
         for item in ordered
     )
     return [response_table(ordered), measure_note(responses, measure), *cards]
+
+
+def no_steps(first: int, last: int) -> Component:
+    """Return a message in place of the list, for an interval that ends before it begins."""
+    text = f"From step must be at most To step, got {first} and {last}; change one of them."
+    return html.P(text, className="calm card none-match")
 
 
 def shared_prefix(responses: Sequence[ResponseItem]) -> int:
