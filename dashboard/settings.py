@@ -1,6 +1,9 @@
 """The settings of a dashboard that runs on its own (``python -m dashboard``)."""
 
-from pydantic import AliasChoices, Field
+import re
+
+from pydantic import AliasChoices, Field, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 __all__ = ["Settings", "variable"]
@@ -23,7 +26,6 @@ class Settings(BaseSettings):
     )
     api_url: str = Field(
         default="http://127.0.0.1:8600",
-        pattern=r"^https?://[!-~]+$",
         validation_alias=AliasChoices("RLVITALS_API_URL"),
         description="The collector's address, as the dashboard reaches it",
     )
@@ -31,6 +33,13 @@ class Settings(BaseSettings):
         default="",
         description="The collector's address as trainers reach it, shown on the empty page; RLVITALS_API_URL if empty",
     )
+
+    @field_validator("api_url")
+    @classmethod
+    def _check_address(cls, address: str) -> str:
+        if not re.fullmatch("https?://[!-~]+", address):
+            raise PydanticCustomError("address", "must begin with http:// or https://, and be ASCII without blanks")
+        return address
 
 
 def variable(name: str) -> str:

@@ -4,11 +4,13 @@ Every setting is an environment variable ``RLVITALS_<NAME>`` and is listed in do
 """
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -253,7 +255,6 @@ class Settings(BaseSettings):
     )
     public_url: str = Field(
         default="",
-        pattern=r"^(https?://[!-~]+)?$",
         description="Address of the dashboard in notifications; the loopback and the port if empty; with https:// "
         "browsers send cookies only by HTTPS",
     )
@@ -288,6 +289,13 @@ class Settings(BaseSettings):
         default="info", description="Least severe line to log"
     )
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the lines of the log")
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_address(cls, address: str) -> str:
+        if address and not re.fullmatch("https?://[!-~]+", address):
+            raise PydanticCustomError("address", "must begin with http:// or https://, and be ASCII without blanks")
+        return address
 
     @classmethod
     def settings_customise_sources(

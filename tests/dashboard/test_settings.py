@@ -30,7 +30,7 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch):
 def test_an_address_that_is_none_ends_the_start(monkeypatch):
     """An address without a scheme reaches no collector, and every page would only say so."""
     monkeypatch.setenv("RLVITALS_API_URL", "collector:8600")
-    with pytest.raises(SystemExit, match=r"RLVITALS_API_URL.*got 'collector:8600'"):
+    with pytest.raises(SystemExit, match=r"RLVITALS_API_URL: must begin with http:// .*, got 'collector:8600'"):
         main()
 
 

@@ -1,5 +1,6 @@
 """`rlvitals alerts`: list alerts, acknowledge one, comment on it, judge whether it was right, or read its history."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -48,10 +49,7 @@ def run(
     """Print one line for each alert, the newest first, or acknowledge, comment on or judge one, or show its history."""
     asked = {"--ack": ack, "--comment": comment, "--history": history, "--right": right, "--wrong": wrong}
     given = [option for option, alert_id in asked.items() if alert_id is not None]
-    if len(given) > 1:
-        raise CommandError(f"{', '.join(given)} cannot be given together; use one command for each")
-    if failed_at is not None and right is None:
-        raise CommandError("--failed-at needs --right ID")
+    _refuse_useless(given, is_step_given=failed_at is not None, is_text_given=bool(by or note))
     author = by or user_name()
     if right is not None:
         return _judge(url, right, {"is_right": True, "failed_at": failed_at, "by": author, "note": note})
@@ -79,6 +77,16 @@ def run(
     kind, name, state, person = (printable(alert[key]) for key in ("kind", "run", "state", "acknowledged_by"))
     say(f"{kind} of {name}: {state}, acknowledged by {person}")
     return 0
+
+
+def _refuse_useless(actions: Sequence[str], *, is_step_given: bool, is_text_given: bool) -> None:
+    """Refuse options that would have no effect."""
+    if len(actions) > 1:
+        raise CommandError(f"{', '.join(actions)} cannot be given together; use one command for each")
+    if is_step_given and "--right" not in actions:
+        raise CommandError("--failed-at needs --right ID")
+    if is_text_given and not {"--ack", "--comment", "--right", "--wrong"}.intersection(actions):
+        raise CommandError("--by and --note need --ack, --comment, --right or --wrong ID")
 
 
 def _judge(url: str, alert_id: str, body: dict[str, object]) -> int:

@@ -32,12 +32,13 @@ def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[DoctorF
     is_fine = True
     for name in sorted(set(given) - known):
         is_fine = False
-        near = difflib.get_close_matches(name, known, n=1)
+        own_part = name.removeprefix(PREFIX)  # with the prefix, any name would be near another one
+        near = difflib.get_close_matches(own_part, [each.removeprefix(PREFIX) for each in known], n=1)
         yield DoctorFinding(
             level=Level.WARNING,
             about="settings",
             text=f"no setting is called {name}, so it has no effect",
-            advice=f"did you mean {near[0]}?" if near else "docs/configuration.md lists all settings",
+            advice=f"did you mean {PREFIX}{near[0]}?" if near else "docs/configuration.md lists all settings",
         )
     try:
         Settings()

@@ -226,10 +226,10 @@ def _follow(
         if newest is not None and found is not newest:
             console.print(Text("the log was emptied or replaced; the check begins anew"))
         newest = found
-        phase = found.phases[-1].phase if found.phases else "unknown"
-        console.print(Text(f"step {found.last_step:>6}  {phase}"))
         for finding in began:
             console.print(Text(_line(finding)))
+        phase = found.phases[-1].phase if found.phases else "unknown"
+        console.print(Text(f"step {found.last_step:>6}  {phase}"))
         sys.stdout.flush()
         if fail_on is not None and any(finding.severity in failing for finding in began):
             return EXIT_FAILED

@@ -327,6 +327,8 @@ def test_options_of_alerts_that_exclude_each_other_are_refused(capsys, unused_po
     assert "--ack, --comment cannot be given together" in capsys.readouterr().err
     assert main(["alerts", "--wrong", "a", "--failed-at", "3", *url]) == 1
     assert "--failed-at needs --right ID" in capsys.readouterr().err
+    assert main(["alerts", "--note", "known", *url]) == 1
+    assert "--by and --note need --ack, --comment, --right or --wrong ID" in capsys.readouterr().err
 
 
 def test_a_user_without_a_name_signs_with_a_number(start_collector, scripted, capsys, monkeypatch):
@@ -452,7 +454,10 @@ def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_pass
     monkeypatch.setenv("RLVITALS_PUBLIC_URL", "ftp://ann:hidden@host/\x1b[2J" + "x" * 10_000)
     assert main(["serve"]) == 1
     line = capsys.readouterr().err
-    assert "got 'ftp://***@host/" in line
+    assert (
+        "RLVITALS_PUBLIC_URL: must begin with http:// or https://, and be ASCII without blanks, got 'ftp://***@host/"
+        in line
+    )
     assert "hidden" not in line
     assert "\x1b" not in line
     assert len(line) < 400

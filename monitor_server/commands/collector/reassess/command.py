@@ -168,9 +168,8 @@ def _print(
         } | {name: _content(measures[name]) for name in (RECORDED, CURRENT)}
         say(json.dumps(content))
         return
-    say(
-        f"{len(runs)} judged runs, {sum(run.has_failed for run in runs)} of them failed; {DETECTOR_VERSION}, {tried.id}"
-    )
+    failed = sum(run.has_failed for run in runs)
+    say(f"judged runs: {len(runs)}, failed: {failed}; {_alarms_to_save(runs, tried).version}")
     header = ("alarms", "judged runs", "pages right", "median lead, steps", "nights disturbed", "GPU-hours saved")
     table(header, [[printable(name), *_cells(found)] for name, found in measures.items()])
     for name, lines in worse.items():

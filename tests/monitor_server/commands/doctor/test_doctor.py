@@ -117,9 +117,11 @@ def test_a_database_that_cannot_be_used_is_a_problem(given, tmp_path, examine, u
 def test_a_name_that_no_setting_has_is_named_with_the_nearest(monkeypatch):
     """A misspelt variable has no effect, though its author expects one."""
     monkeypatch.setenv("RLVITALS_DATABSE_URL", "sqlite:///mine.db")
+    monkeypatch.setenv("RLVITALS_FOO", "1")
     monkeypatch.setenv("RLVITALS_PORT", "many")
-    unknown, unusable = check_settings()
+    unknown, near_none, unusable = check_settings()
     assert (unknown.level, unknown.advice) == (Level.WARNING, "did you mean RLVITALS_DATABASE_URL?")
+    assert near_none.advice == "docs/configuration.md lists all settings"
     assert (unusable.level, "RLVITALS_PORT" in unusable.text) == (Level.PROBLEM, True)
 
 

@@ -341,7 +341,10 @@ def test_a_log_that_is_being_written_is_followed_until_it_fails(tmp_path):
                     break
         assert ended.wait(60)
         assert watcher.returncode == 3
-        assert "step     20  CRITICAL  non_finite: " in watcher.stdout.read()
+        lines = watcher.stdout.readlines()
+        assert any(line.startswith("step     20  CRITICAL  non_finite: ") for line in lines)
+        steps = [line.split()[1] for line in lines if line.startswith("step ")]
+        assert steps == sorted(steps, key=int), "a finding is printed before a newer step"
 
 
 @pytest.mark.parametrize(
