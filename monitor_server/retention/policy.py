@@ -48,11 +48,6 @@ class Task:
     limits: SavableLimits | None = None
     silent_since: float | None = None
 
-    @property
-    def is_urgent(self) -> bool:
-        """Whether a trainer may be refused until the data is removed."""
-        return self.kind in ("deleted_run", "removed_attempts")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
@@ -103,10 +98,10 @@ class RetentionPolicy:
             repositories.retention.begin_deletion(old, now=now)
 
     def find_tasks(self, repositories: Repositories) -> list[Task]:
-        """Return the removals that are due."""
+        """Return the removals that are due, without the urgent ones."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
         limits = self._limits(repositories)
-        tasks = [*self.find_urgent_tasks(repositories), *self._with_old_responses(repositories)]
+        tasks = self._with_old_responses(repositories)
         before = now - settings.audit_days * DAY_SECONDS
         is_held = self._may_be_ahead()
         if not is_held and repositories.audit_log.has_old(before=before):
@@ -130,7 +125,7 @@ class RetentionPolicy:
         return tasks
 
     def find_urgent_tasks(self, repositories: Repositories) -> list[Task]:
-        """Return the removals of what a person has deleted or reset: until they end, trainers may be refused."""
+        """Return the removals of deleted runs and of reset attempts: until they end, trainers may be refused."""
         retention = repositories.retention
         tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted_runs()]
         return tasks + [Task(kind="removed_attempts", run_id=each) for each in retention.with_removed_attempts()]

@@ -1,10 +1,13 @@
 """The thread that removes data: one slice of each run in turn, and a pause after each so that ingest goes first.
 
+What a person has deleted comes before what the limits remove, because its trainers are refused until it is gone.
+
 Of several collectors on one PostgreSQL database, one at a time removes data: a slice holds an advisory lock of its
 transaction, and a collector that does not get the lock tries again later.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -48,6 +51,7 @@ class RetentionWorker:
         self._interval = interval_seconds
         self._on_removed = on_removed
         self._wake = threading.Event()
+        self._is_notified = threading.Event()  # until urgent tasks are searched; `_wake` lasts until the whole search
         self._failures = FailureLog(says="data could not be removed; it is tried again later", work="removals")
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rlvitals-retention", daemon=True)
@@ -65,6 +69,7 @@ class RetentionWorker:
 
     def notify(self) -> None:
         """Search for data to remove at once. Any thread may call this."""
+        self._is_notified.set()
         self._wake.set()
 
     def _run(self) -> None:
@@ -80,19 +85,21 @@ class RetentionWorker:
                 self._wake.wait(self._interval)
 
     def _remove_all(self) -> None:
-        """Remove all data that the policy finds: first what a person has deleted, then one slice of each task in turn.
+        """Remove all data that the policy finds, one slice of each task in turn, and urgent tasks before the others.
 
-        The other tasks may take hours, so it looks for deletions meanwhile.
+        The others may take hours, so it looks for urgent tasks meanwhile.
         """
-        tasks = deque(self._find_tasks())
-        looked = time.perf_counter()
-        while tasks and not self._is_stopping.is_set():
+        urgent, others, looked = deque[Task](), deque(self._find_tasks()), -math.inf
+        while not self._is_stopping.is_set():
             begun = time.perf_counter()
-            if self._wake.is_set() or begun - looked > self._interval:
-                self._wake.clear()
-                looked = begun
+            if self._is_notified.is_set() or begun - looked > self._interval:
+                self._is_notified.clear()
+                looked, known = begun, set(urgent)
                 with self._store.read() as repositories:
-                    tasks.extendleft(each for each in self._policy.find_urgent_tasks(repositories) if each not in tasks)
+                    urgent += [each for each in self._policy.find_urgent_tasks(repositories) if each not in known]
+            tasks = urgent or others
+            if not tasks:
+                return
             task = tasks.popleft()
             try:
                 removed = self._remove_slice(task)
@@ -107,11 +114,11 @@ class RetentionWorker:
                 if each.rows:
                     self._on_removed(each)
             if removed[-1].has_more:
-                (tasks.appendleft if task.is_urgent else tasks.append)(task)
+                tasks.append(task)
             self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
 
     def _find_tasks(self) -> list[Task]:
-        """Begin to delete the runs that are too old, and return the removals that are due."""
+        """Begin to delete the runs that are too old, and return the tasks of the limits."""
         with self._store.read() as repositories:
             deletes_runs = self._policy.deletes_runs(repositories)
         if deletes_runs:

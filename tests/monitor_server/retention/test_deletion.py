@@ -6,6 +6,7 @@ import json
 import pytest
 
 from monitor_server.durations import DAY_SECONDS
+from monitor_server.retention import policy, worker
 from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import retention
@@ -129,7 +130,7 @@ def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector,
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     with store.write() as repositories:
         repositories.retention.begin_deletion([run_id], now=clock.now)
-        (task,) = [task for task in policy.find_tasks(repositories) if task.kind == "deleted_run"]
+        (task,) = policy.find_urgent_tasks(repositories)
         while policy.remove_slice(repositories, task).has_more:
             pass
     clock.now += 1
@@ -170,6 +171,21 @@ def test_a_deleted_run_does_not_wait_for_what_the_settings_remove(start_collecto
     assert _delete(live, f"/runs/{new}", force="true")[0] == 200
     eventually(lambda: not any(count_rows(database_url, new).values()))
     assert count_rows(database_url, old)["steps"] > len(records) / 2
+
+
+def test_deleted_runs_are_removed_in_turn(start_collector, clock, database_url, monkeypatch):
+    """A small run does not wait for a large one: of two equal runs, one is half removed when the other is gone."""
+    for module in (policy, worker):
+        monkeypatch.setattr(module, "ROWS_PER_SLICE", 4)
+    live = start_collector(clock=clock, retention_seconds=3600)
+    records = [{"step": step, "scalars": {"a": 1.0}} for step in range(60)]
+    runs = [live.run(run=name, project="p", records=records) for name in "ab"]
+    assert _delete(live, "/projects/p", force="true")[0] == 200
+    held = [sum(count_rows(database_url, run_id).values()) for run_id in runs]
+    left = eventually(
+        lambda: 0 in (left := [sum(count_rows(database_url, run_id).values()) for run_id in runs]) and left
+    )
+    assert max(left) < max(held) / 2
 
 
 def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(start_collector, scripted, database_url):

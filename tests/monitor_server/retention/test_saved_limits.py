@@ -11,6 +11,7 @@ from monitor_server.retention.limits import SAVABLE, limits_in_force, save_limit
 from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.retention.preview import preview_removals
 from monitor_server.settings import Settings
+from monitor_server.store.repositories import retention
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
@@ -182,7 +183,23 @@ def test_nothing_is_removed_for_its_age_while_the_clock_may_be_wrong(guarded, cl
         assert policy.deletes_runs(repositories)
         policy.begin_deletions(repositories)
         assert repositories.retention.deleted_runs() == [run_id]
-        assert {"audit_entries", "deleted_run"} <= {task.kind for task in policy.find_tasks(repositories)}
+        assert "audit_entries" in {task.kind for task in policy.find_tasks(repositories)}
+
+
+def test_a_limit_that_is_saved_while_data_is_removed_needs_no_wait(start_collector, clock, database_url, monkeypatch):
+    """The removal under way ends, and the next search does not wait for the usual interval."""
+    for name in ("STEPS_PER_SLICE", "KEPT_BEFORE"):
+        monkeypatch.setattr(retention, name, 1)
+    guarded = Guarded(start_collector(clock=clock, retention_seconds=3600.0))
+    admin = guarded.key("admin", name="root")
+    run_id = guarded.send(admin, steps=200)
+    clock.now += 2 * DAY
+    seen = {"step_days": None, "thinned_steps": 1_000}
+    assert put(guarded, admin, {"step_days": 1.0, "thinned_steps": 2}, seen).status == 200
+    eventually(lambda: count_rows(database_url, run_id)["steps"] < 200)
+    seen = {"step_days": 1.0, "run_days": None}
+    assert put(guarded, admin, {"step_days": None, "run_days": 1.0}, seen).status == 200
+    eventually(lambda: not any(count_rows(database_url, run_id).values()))
 
 
 @sqlite_only
