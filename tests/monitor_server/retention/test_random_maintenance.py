@@ -164,12 +164,13 @@ class MaintainedRun:
                 return
             repositories.retention.thin_records(self.run_id, kept_steps=kept, limit=limit)
             rows = self.rows(repositories)
-            numbers = {step for _, step in rows}
+            numbers = {step for _, step in [*rows, *self.thinned]}
             for attempt in repositories.attempts.ordinals(self.run_id):
                 for step, stored in repositories.records.of_steps(self.run_id, attempt, numbers, bounds=BOUNDS):
                     key = attempt, step
-                    if any(not record.body for record in stored.records) and key not in self.thinned:
-                        self.frozen.setdefault(key, None if self.is_between else rows[key])
+                    if any(not record.body for record in stored.records):
+                        is_unknown = self.is_between or key in self.thinned
+                        self.frozen.setdefault(key, None if is_unknown else rows[key])
 
     def rows(self, repositories):
         """Return the signals of each stored step of each attempt, except the share of its ranks."""
@@ -182,7 +183,7 @@ class MaintainedRun:
     def expected(self, rows):
         """Return what must be stored: each step merged of all its records, unless retention has removed some of it.
 
-        A thinned step may be absent. If a record has come since, the step is there, as a whole.
+        A thinned step may be absent. If a record has come since, the step is there, of all records that have a body.
         """
         found = {}
         sent = {(*key, record["seq"]): record for key, records in self.trainer.records.items() for record in records}
