@@ -4,7 +4,7 @@ This module does not decide which data is old; `monitor_server.retention` does. 
 work and states whether there is more.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -186,19 +186,23 @@ class Retention:
 
         Args:
             run_id: The run.
-            kept_steps: The newest steps of the newest attempt whose records are kept. All records after the first block
-                with such a step are kept as well.
+            kept_steps: The newest steps whose records are kept. All records after the first block with such a step, and
+                after the beginning of a later attempt, are kept as well.
             limit: The largest number of records, unless one block has more.
             silent_since: Nothing is removed if a batch has arrived since then.
         """
-        query = select(runs.c.records_thinned_to, runs.c.position, runs.c.last_attempt, runs.c.last_step)
+        query = select(runs.c.records_thinned_to, runs.c.position)
         row = self._lock_run(query, run_id, silent_since)
         if row is None:
             return 0, False
         target = row.position
         if kept_steps:
-            first_kept = self._connection.execute(first_of_newest(run_id, row.last_attempt, kept_steps)).scalar() or 0
-            target = min(target, self._log.position_of(run_id, row.last_attempt, first_kept) - 1)
+            first_kept = first_of_newest(self._connection, run_id, kept_steps)
+            if first_kept is None:
+                return 0, False
+            target = min(
+                target, self._log.position_of(run_id, *first_kept) - 1, *self._beginnings(run_id, first_kept[0])
+            )
         removed, end, has_more = self._log.thin(run_id, after=row.records_thinned_to, up_to=target, limit=limit)
         if end > row.records_thinned_to:
             self._connection.execute(update(runs).where(runs.c.id == run_id), {"records_thinned_to": end})
@@ -262,6 +266,11 @@ class Retention:
             thinned["has_thinned_steps"] = True
         self._connection.execute(update(runs).where(runs.c.id == run_id).values(thinned))
         return removed, end <= last
+
+    def _beginnings(self, run_id: str, attempt: int) -> Sequence[int]:
+        """Return the positions of the log at which later attempts than one began, as far as they are known."""
+        later = (attempts.c.run_id == run_id) & (attempts.c.attempt > attempt) & (attempts.c.position > 0)
+        return self._connection.execute(select(attempts.c.position).where(later)).scalars().all()
 
     def _lock_run(self, query: Select[Any], run_id: str, silent_since: float | None) -> Row[Any] | None:
         """Read and lock a run until the transaction ends; return None if it is locked elsewhere, or has sent."""

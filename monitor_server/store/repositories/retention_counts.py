@@ -1,10 +1,11 @@
 """Counts the data that limits of retention would remove, without removing it, within a time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, false, func, or_, select, tuple_
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories.run_status import is_active_column
@@ -38,12 +39,10 @@ class RetentionCounts:
     ) -> Counted:
         """Count the raw records of silent runs, or of all but the newest steps of every run."""
         here = (records.c.position > runs.c.records_thinned_to) & (records.c.position <= runs.c.position)
-        if silent_since is None:
-            newest = first_of_newest(runs.c.id, runs.c.last_attempt, kept_steps or 1)
-            first_kept = func.coalesce(newest.correlate(runs).scalar_subquery(), 0)
-            here &= (records.c.attempt < runs.c.last_attempt) | (records.c.step < first_kept)
-        numbers = _numbers(records, func.sum(records.c.record_count))
-        return self._count(deadline, numbers.where(here), silent_since=silent_since)
+        numbers = _numbers(records, func.sum(records.c.record_count)).where(here)
+        if kept_steps is None:
+            return self._count(deadline, numbers, silent_since=silent_since)
+        return self._count(deadline, numbers, silent_since=None, narrow=partial(self._before_newest, kept_steps))
 
     def responses(self, deadline: Deadline, *, silent_since: float) -> Counted:
         """Count the sampled responses of silent runs."""
@@ -66,12 +65,29 @@ class RetentionCounts:
         counted = self._count(deadline, _numbers(steps).where(here), silent_since=silent_since)
         return Counted(number, counted.rows, counted.is_complete)
 
-    def _count(self, deadline: Deadline, numbers: Select[Any], *, silent_since: float | None, most: int = 0) -> Counted:
+    def _before_newest(self, kept_steps: int, ids: Sequence[str]) -> ColumnElement[bool]:
+        """Whether a record is older than the newest steps of its run, which is one of some runs."""
+        found = {run_id: first_of_newest(self._connection, run_id, kept_steps) for run_id in ids}
+        step = tuple_(records.c.attempt, records.c.step)
+        older = [(records.c.run_id == run_id) & (step < first) for run_id, first in found.items() if first is not None]
+        return or_(false(), *older)
+
+    def _count(
+        self,
+        deadline: Deadline,
+        numbers: Select[Any],
+        *,
+        silent_since: float | None,
+        most: int = 0,
+        narrow: Callable[[Sequence[str]], ColumnElement[bool]] | None = None,
+    ) -> Counted:
         """Count runs, and the rows of each run beyond a number, in the order of the ids of runs."""
         found, rows, last, size = 0, 0, "", 1
         try:
             while ids := self._read(deadline, _part(silent_since, last, size)):
-                some = self._read(deadline, numbers.where(runs.c.id.in_(ids)))
+                with deadline.limits(self._connection):
+                    here = runs.c.id.in_(ids) if narrow is None else narrow(ids)
+                some = self._read(deadline, numbers.where(here))
                 beyond = [number - most for number in some if number > most]
                 found, rows = found + len(beyond), rows + sum(beyond)
                 last, size = ids[-1], min(2 * size, MOST_RUNS)

@@ -7,17 +7,47 @@ the ranges of numbers that contain a step are counted, and each such range keeps
 from collections.abc import Iterable
 from itertools import chain, pairwise
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal, select
+from sqlalchemy import Connection, bindparam, func, literal, select
 
-from monitor_server.store.tables import steps
+from monitor_server.store.repositories.log.blocks import SPAN
+from monitor_server.store.repositories.removed_attempts import REMOVED
+from monitor_server.store.tables import attempts, records, steps
 
 __all__ = ["beyond_first", "first_of_newest", "steps_to_remove", "thinning_stride"]
 
 
-def first_of_newest(run_id: ColumnElement[str] | str, attempt: ColumnElement[int] | int, kept: int) -> Select[int]:
-    """Return the query of the first of an attempt's newest ``kept`` complete steps; it may find none."""
-    here = (steps.c.run_id == run_id) & (steps.c.attempt == attempt)
-    return select(steps.c.step).where(here).order_by(steps.c.step.desc()).offset(kept - 1).limit(1)
+_ATTEMPTS = (
+    select(attempts.c.attempt)
+    .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
+    .order_by(attempts.c.attempt.desc())
+)
+_OF_ATTEMPT = (records.c.run_id == bindparam("run")) & (records.c.attempt == bindparam("attempt"))
+# Without the bounds of the attempt, the index of all steps would be read down to the first step of the run.
+_NEWEST = (
+    select(steps.c.step)
+    .where(
+        steps.c.run_id == bindparam("run"),
+        steps.c.attempt == bindparam("attempt"),
+        steps.c.step > select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery() - SPAN,
+        steps.c.step <= select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery(),
+    )
+    .order_by(steps.c.step.desc())
+    .limit(bindparam("most"))
+)
+
+
+def first_of_newest(connection: Connection, run_id: str, kept: int) -> tuple[int, int] | None:
+    """Return attempt and number of the first of a run's newest ``kept`` complete steps; None if it has not as many.
+
+    The steps of an attempt are newer than those of the attempts before, whatever their numbers.
+    """
+    for attempt in connection.execute(_ATTEMPTS, {"run": run_id}).scalars().all():
+        asked = {"run": run_id, "attempt": attempt, "most": kept}
+        numbers = connection.execute(_NEWEST, asked).scalars().all()
+        if len(numbers) == kept:
+            return attempt, numbers[-1]
+        kept -= len(numbers)
+    return None
 
 
 def beyond_first(numbers: Iterable[int], stride: int) -> list[int]:

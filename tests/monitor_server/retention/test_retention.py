@@ -88,7 +88,8 @@ def test_raw_records_of_old_steps_are_removed_and_the_run_goes_on(keeping, datab
     assert [alert["opened_step"] for alert in live.get(f"/runs/{run_id}/alerts")["items"]] == [100]
     assert live.send(run="r", attempt=2, records=[_step(50)])["judged_step"] == 50
     assert len(live.get(f"/runs/{run_id}/steps", limit=1000)["items"]) == 101
-    eventually(lambda: _bodies(database_url, run_id) == {(50, 0)})
+    live.send(run="r", attempt=2, records=[_step(step) for step in range(51, 60)])
+    eventually(lambda: _bodies(database_url, run_id) == {(step, 0) for step in range(50, 60)})
 
 
 def test_the_audit_log_says_once_that_a_run_that_trains_loses_its_old_records(keeping, database_url):
@@ -108,6 +109,20 @@ def test_the_newest_steps_keep_their_records_whatever_their_numbers(keeping, dat
     run_id = live.run(run="r", records=[_step(step) for step in numbers])
     eventually(lambda: len(_bodies(database_url, run_id)) < 10 + SPAN)
     assert {(step, 0) for step in numbers[-10:]} <= _bodies(database_url, run_id)
+
+
+def test_the_newest_steps_keep_their_records_in_whatever_attempt_they_are(keeping, database_url):
+    """After a restart a rank of the attempt before may still send what it has on its disk."""
+    live = keeping(record_steps=10)
+    run_id = live.run(run="r", records=[_step(step) for step in range(3 * SPAN)])
+    eventually(lambda: min(_bodies(database_url, run_id)) == (2 * SPAN, 0))
+    live.send(run="r", attempt=2, records=[_step(step) for step in range(3 * SPAN, 3 * SPAN + 4)])
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 3 * SPAN + 3)
+    other = live.run(run="other", records=[_step(step) for step in range(3 * SPAN)])
+    eventually(lambda: min(_bodies(database_url, other)) == (2 * SPAN, 0))
+    assert min(_bodies(database_url, run_id)) == (2 * SPAN, 0)
+    live.send(run="r", attempt=3, records=[_step(step) for step in range(3 * SPAN, 4 * SPAN)])
+    eventually(lambda: min(_bodies(database_url, run_id)) == (3 * SPAN, 0))
 
 
 def test_a_step_that_waits_keeps_its_records(keeping, database_url):
