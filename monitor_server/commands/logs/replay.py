@@ -47,7 +47,7 @@ def run(
         list[str] | None, typer.Option("--map", metavar="SIGNAL=KEY", help="Read a signal from this key of the log.")
     ] = None,
 ) -> int:
-    """Send every run and print the alerts that the collector opened."""
+    """Send every run and print the alerts that the collector opened; the exit status is 1 if no run has a step."""
     if pace is not None and not LEAST_PACE <= pace <= MOST_PACE:  # NaN fails this comparison too
         raise CommandError(
             f"--pace must lie in {LEAST_PACE:g} to {MOST_PACE:,.0f} steps a second, got {pace:g}; "
@@ -55,29 +55,32 @@ def run(
         )
     if not project.isprintable():
         raise CommandError(f"--project must have printable characters, got {printable(project)}")
-    status = 0
+    has_failed = has_steps = False
     try:
         overrides = parse_overrides(names or [])
         for log in find_logs(logs, list(overrides.values()), error):
             mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
             try:
-                replay_log(log, mapping, url=url, project=project, pace=pace)
+                has_steps |= replay_log(log, mapping, url=url, project=project, pace=pace)
             except LogError as failure:  # the other logs are still sent
                 error(failure)
-                status = 1
+                has_failed = True
     except BrokenPipeError:  # the reader of the output has closed it; the root of the commands ends quietly
         raise
     except OSError as failure:
         raise CommandError(str(failure)) from failure
-    return status
+    return 0 if has_steps and not has_failed else 1
 
 
-def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str, pace: float | None = None) -> None:
-    """Send one run to a collector and print the alerts that it opened.
+def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str, pace: float | None = None) -> bool:
+    """Send one run to a collector and print the alerts that it opened, or say that it has no step.
+
+    Returns:
+        Whether it has a step. An export of a project may have runs that had just begun.
 
     Raises:
         CommandError: If the collector does not answer or requires another key.
-        LogError: If the log cannot be read, has no step, or the collector refuses its content.
+        LogError: If the log cannot be read, or the collector refuses its content.
     """
     name, report = log.name, ReadReport()
     if len(name) > wire.LONGEST_NAME_CHARS or not wire.is_clean_name(name):
@@ -88,7 +91,8 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     unusable: set[str] = set()
     steps = list(observe(log.read(report), lambda row: _sendable(mapping.signals(row), unusable), report))
     if not steps:
-        raise LogError(without_steps(log))
+        error(without_steps(log))
+        return False
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)
@@ -114,6 +118,7 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     if left_out:
         say(f"  {left_out} numbers of {len(steps)} steps were left out")
     _print_alerts(url, wire.run_id(project, name))
+    return True
 
 
 def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:

@@ -33,8 +33,11 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int
         with python_process(collector_arguments(port, database)) as collector:
             if not wait_until_ready(url, collector):
                 raise CommandError("the collector did not start to listen; its last lines are printed above")
-            for log in logs:
-                mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
-                replay_log(log, mapping, url=url, project=PROJECT)
+            mappings = [NameMapping(overrides, log.aliases, keep_unknown=True) for log in logs]
+            has_steps = [
+                replay_log(log, mapping, url=url, project=PROJECT) for log, mapping in zip(logs, mappings, strict=True)
+            ]
+            if not any(has_steps):
+                return 1
             say(f"The dashboard is at {url} until Ctrl-C; nothing of it is kept.")
             return collector.wait()

@@ -425,10 +425,12 @@ def test_a_terminal_without_unicode_gets_letters(tmp_path):
 def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
     """`--serve` starts its own collector, sends it the run, and keeps nothing after Ctrl-C or SIGTERM."""
     environment = os.environ | {"TMPDIR": str(tmp_path)}
-    log = write(tmp_path / "trainer_state.json", dies_at=20)
+    log, begun = write(tmp_path / "trainer_state.json", dies_at=20), tmp_path / "begun.log"
+    begun.write_text("nothing was logged yet\n" * 5)
     readable, writable = os.pipe()
     with open(readable) as output:  # noqa: PTH123 - a descriptor, not a path
-        process = warm.start(["-m", "monitor_server", "check", str(log), "--serve"], env=environment, stdout=writable)
+        command = ["-m", "monitor_server", "check", str(begun), str(log), "--serve"]
+        process = warm.start(command, env=environment, stdout=writable)
         os.close(writable)
         try:
             opened = next(line for line in output if "The dashboard is at" in line)
@@ -440,7 +442,7 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
             assert process.wait(60) == 0
         finally:
             process.kill()
-    assert [path.name for path in tmp_path.iterdir()] == ["trainer_state.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"begun.log", "trainer_state.json"}
 
 
 def test_an_interrupted_check_does_not_pass(tmp_path):

@@ -114,12 +114,13 @@ def test_keys_that_are_no_names_cost_no_step(start_collector, tmp_path, capsys):
 
 
 def test_a_log_without_a_step_is_named_and_the_others_are_sent(start_collector, tmp_path, capsys):
-    """The status is 1, and nothing is asked for a run that was never made."""
+    """The status is 1 if no log has a step, as of a check, and nothing is asked for a run that was never made."""
     live = start_collector()
     empty, log = tmp_path / "a.log", tmp_path / "b.jsonl"
     empty.write_text("nothing was logged\n" * 5)
     log.write_text('{"step": 1, "reward/mean": 0.5}\n')
-    assert main(["replay", str(empty), str(log), "--url", live.url]) == 1
+    assert main(["replay", str(empty), "--url", live.url]) == 1
+    assert main(["replay", str(empty), str(log), "--url", live.url]) == 0
     assert f"{empty} must hold at least one logged step" in capsys.readouterr().err
     assert [run["name"] for run in live.get("/runs")["items"]] == ["b"]
     assert main(["replay", str(log), "--project", "a\udcff", "--url", live.url]) == 1
