@@ -17,6 +17,7 @@ __all__ = ["export_parquet"]
 MAX_COLUMNS = 2_000
 VALUES_PER_GROUP = 250_000  # observed values: about 20 MB as Python objects
 CELLS_PER_GROUP = 2_000_000  # observed or not: 16 MB
+RUNS_PER_GROUP = 2_000  # each takes a millisecond or more to read, and a client waits for the next bytes
 MAX_HEADING_BYTES = 16 * 1024 * 1024  # the file's head contains the heading of each run, mostly its configuration
 # The fixed columns of Parquet have this prefix; the other columns are signals under their own names.
 PREFIX = "rlvitals."
@@ -52,6 +53,7 @@ def export_parquet(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
     )
     sink = _Sink()
     with parquet.ParquetWriter(sink, schema) as writer:
+        yield sink.take()
         for rows in _row_groups(store, runs, columns=len(schema)):
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
             yield sink.take()
@@ -88,7 +90,10 @@ def _row_groups(store: Store, runs: Sequence[ExportedRun], *, columns: int) -> I
     """Yield the rows of some runs in groups of bounded size, which small runs share."""
     rows: list[dict[str, Any]] = []
     values = 0
-    for run in runs:
+    for number, run in enumerate(runs):
+        if rows and number % RUNS_PER_GROUP == 0:
+            yield rows
+            rows, values = [], 0
         for attempt, steps in step_pages(store, run):
             for step in steps:
                 if values >= VALUES_PER_GROUP or len(rows) * columns >= CELLS_PER_GROUP:

@@ -87,6 +87,14 @@ OPEN_INSTRUMENT_KINDS: Label[tuple[str, ...]] = type_coerce(
 """The kinds of alerts that fire on the same run while an alert is open and make its numbers doubtful."""
 
 _ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
+_ACKNOWLEDGEMENTS = (
+    select(*_ACKNOWLEDGEMENT)
+    .where(
+        acknowledgements.c.run_id == bindparam("run"),
+        is_of_kept_attempt(acknowledgements.c.attempt, bindparam("run")),
+    )
+    .order_by(acknowledgements.c.number)
+)
 _VIEW = (
     select(alerts, runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS)
     .join(runs, runs.c.id == alerts.c.run_id)
@@ -214,12 +222,8 @@ class Alerts:
 
     def acknowledgements(self, run_id: str) -> list[StoredAcknowledgement]:
         """Return the acknowledgements that detection has processed, in order, without those of removed attempts."""
-        query = (
-            select(*_ACKNOWLEDGEMENT)
-            .where(acknowledgements.c.run_id == run_id, is_of_kept_attempt(acknowledgements.c.attempt, run_id))
-            .order_by(acknowledgements.c.number)
-        )
-        return [_acknowledgement(row) for row in self._connection.execute(query).mappings()]
+        rows = self._connection.execute(_ACKNOWLEDGEMENTS, {"run": run_id}).mappings()
+        return [_acknowledgement(row) for row in rows]
 
     def view(self, alert_id: str) -> dict[str, Any] | None:
         """Return one alert with its run's name and project, or None."""

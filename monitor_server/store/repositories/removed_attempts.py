@@ -23,7 +23,9 @@ def is_kept(attempt: Column[int] | ColumnElement[int], run_id: ColumnElement[str
     return attempt.not_in(removed_attempts(run_id))
 
 
-def is_of_kept_attempt(attempt: Column[int] | Column[int | None], run_id: str) -> ColumnElement[bool]:
+def is_of_kept_attempt(
+    attempt: Column[int] | Column[int | None], run_id: ColumnElement[str] | str
+) -> ColumnElement[bool]:
     """Whether the run still has the attempt of a row: earlier versions left rows of attempts that are gone."""
     kept = select(attempts.c.attempt).where(attempts.c.run_id == run_id, attempts.c.world_size != REMOVED)
     return attempt.in_(kept)

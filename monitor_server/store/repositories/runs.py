@@ -26,6 +26,7 @@ _RETENTION = ("compacted_to", "deleted_at", "records_thinned_to")
 _OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
 _LABELLED = select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags).where(runs.c.id == bindparam("run"))
+_ROW = select(runs).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 # A new row in a table of the run locks the run's key, which nobody changes; that lock is no reason to wait.
 _LOCK = _FIND.with_for_update(key_share=True)
@@ -196,8 +197,7 @@ class Runs:
 
     def row(self, run_id: str) -> dict[str, Any] | None:
         """Return all columns of a run, or None."""
-        query = select(runs).where(runs.c.id == run_id, runs.c.deleted_at.is_(None))
-        row = self._connection.execute(query).mappings().one_or_none()
+        row = self._connection.execute(_ROW, {"run": run_id}).mappings().one_or_none()
         return None if row is None else row_fields(row)
 
     def exists(self, run_id: str) -> bool:

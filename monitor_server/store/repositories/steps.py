@@ -27,6 +27,11 @@ _KNOWN = select(steps.c.step).where(
     steps.c.attempt == bindparam("attempt"),
     steps.c.step.in_(bindparam("steps", expanding=True)),
 )
+_RANGES = (
+    select(steps.c.attempt, func.min(steps.c.step), func.max(steps.c.step))
+    .where(steps.c.run_id == bindparam("run"), is_kept(steps.c.attempt, bindparam("run")))
+    .group_by(steps.c.attempt)
+)
 _REMOVE = delete(steps).where(
     steps.c.run_id == bindparam("run"),
     steps.c.step == bindparam("of_step"),
@@ -136,12 +141,8 @@ class Steps:
 
     def ranges(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Return the lowest and the highest step of each attempt that has some."""
-        query = (
-            select(steps.c.attempt, func.min(steps.c.step), func.max(steps.c.step))
-            .where(steps.c.run_id == run_id, is_kept(steps.c.attempt, run_id))
-            .group_by(steps.c.attempt)
-        )
-        return {attempt: (first, last) for attempt, first, last in self._connection.execute(query)}
+        rows = self._connection.execute(_RANGES, {"run": run_id})
+        return {attempt: (first, last) for attempt, first, last in rows}
 
     def columns(
         self,

@@ -300,15 +300,33 @@ def test_configurations_of_many_runs_do_not_fill_the_head_of_a_parquet_file(star
     assert (answer.status, "format=jsonl" in answer.json()["detail"]) == (422, True)
 
 
-def test_small_runs_share_row_groups(start_collector):
-    """The writer holds a description of each row group to the end: there is not one for each of many small runs."""
+def test_small_runs_share_row_groups(start_collector, monkeypatch):
+    """The writer holds a description of each row group to the end: there is not one for each of many small runs.
+
+    A group has a limited number of runs, because reading many thousands takes longer than a client waits for bytes.
+    """
+    monkeypatch.setattr(parquet_export, "RUNS_PER_GROUP", 3)
     live = start_collector()
     for run in range(5):
         live.send(run=f"r{run}", project="p", records=[{"step": 0, "scalars": {"a": float(run)}}])
     eventually(lambda: [run["last_step"] for run in live.get("/runs", project="p")["items"]] == [0] * 5)
     answer = live.pool.request("GET", f"{live.url}/api/v1/export", fields={"project": "p", "format": "parquet"})
     file = parquet.ParquetFile(io.BytesIO(answer.data))
-    assert (file.num_row_groups, file.read().column("a").to_pylist()) == (1, [0.0, 1.0, 2.0, 3.0, 4.0])
+    assert [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)] == [3, 2]
+    assert file.read().column("a").to_pylist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_the_first_bytes_of_a_parquet_file_do_not_wait_for_its_rows(start_collector):
+    """A client gives up if nothing arrives while the steps of many runs are read."""
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    store = live.app.state.collector.store
+    begun = parquet_export.export_parquet(store, [run_id])
+    assert next(begun) == b"PAR1"
+    with store.write() as repositories:
+        repositories.retention.begin_deletion([run_id], now=0.0)
+    with pytest.raises(UnknownRun):
+        next(begun)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
