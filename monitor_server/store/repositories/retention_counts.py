@@ -85,8 +85,10 @@ class RetentionCounts:
         found, rows, last, size = 0, 0, "", 1
         try:
             while ids := self._read(deadline, _part(silent_since, last, size)):
-                with deadline.limits(self._connection):
-                    here = runs.c.id.in_(ids) if narrow is None else narrow(ids)
+                here = runs.c.id.in_(ids)
+                if narrow is not None:
+                    with deadline.limits(self._connection):
+                        here = narrow(ids)
                 some = self._read(deadline, numbers.where(here))
                 beyond = [number - most for number in some if number > most]
                 found, rows = found + len(beyond), rows + sum(beyond)

@@ -23,17 +23,14 @@ _ATTEMPTS = (
 )
 _OF_ATTEMPT = (records.c.run_id == bindparam("run")) & (records.c.attempt == bindparam("attempt"))
 # Without the bounds of the attempt, the index of all steps would be read down to the first step of the run.
-_NEWEST = (
-    select(steps.c.step)
-    .where(
-        steps.c.run_id == bindparam("run"),
-        steps.c.attempt == bindparam("attempt"),
-        steps.c.step > select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery() - SPAN,
-        steps.c.step <= select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery(),
-    )
-    .order_by(steps.c.step.desc())
-    .limit(bindparam("most"))
+_HERE = (
+    (steps.c.run_id == bindparam("run"))
+    & (steps.c.attempt == bindparam("attempt"))
+    & (steps.c.step > select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery() - SPAN)
+    & (steps.c.step <= select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery())
 )
+_FIRST_OF_NEWEST = select(steps.c.step).where(_HERE).order_by(steps.c.step.desc()).offset(bindparam("before")).limit(1)
+_COUNT = select(func.count()).where(_HERE)
 
 
 def first_of_newest(connection: Connection, run_id: str, kept: int) -> tuple[int, int] | None:
@@ -42,11 +39,11 @@ def first_of_newest(connection: Connection, run_id: str, kept: int) -> tuple[int
     The steps of an attempt are newer than those of the attempts before, whatever their numbers.
     """
     for attempt in connection.execute(_ATTEMPTS, {"run": run_id}).scalars().all():
-        asked = {"run": run_id, "attempt": attempt, "most": kept}
-        numbers = connection.execute(_NEWEST, asked).scalars().all()
-        if len(numbers) == kept:
-            return attempt, numbers[-1]
-        kept -= len(numbers)
+        asked = {"run": run_id, "attempt": attempt}
+        first = connection.execute(_FIRST_OF_NEWEST, asked | {"before": kept - 1}).scalar()
+        if first is not None:
+            return attempt, first
+        kept -= connection.execute(_COUNT, asked).scalar_one()
     return None
 
 
