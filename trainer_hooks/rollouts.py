@@ -272,10 +272,14 @@ def read_control_ids(value: Sequence[int] | None) -> tuple[int, ...] | None:
     """
     if value is None:
         return None
-    given = value if hasattr(value, "shape") else tuple(value)
-    if not len(given):  # numpy would make floats of none
+    try:
+        given = value if hasattr(value, "shape") else tuple(value)
+        length = len(given)
+    except TypeError:
+        raise RolloutsError(f"control_ids must be one list of integers, got {describe_object(value)}") from None
+    if not length:  # numpy would make floats of none
         return ()
-    return tuple(read_integers(HOST, "control_ids", given, (len(given),), "one list").tolist())
+    return tuple(read_integers(HOST, "control_ids", given, (length,), "one list").tolist())
 
 
 def _clip_range(value: float | tuple[float, float] | None) -> tuple[float, float] | None:

@@ -165,12 +165,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     try:
         settings = ConnectionSettings.resolve(url=options.url, run="sync", rank=0, world_size=1)
+        if settings is None or not settings.url:
+            parser.error("the address of the collector is missing; give --url or set RLVITALS_URL")
+        transport = HttpTransport(settings.url, api_key=settings.api_key)
     except ConfigurationError as error:
         parser.error(str(error))
-    if settings is None or not settings.url:
-        parser.error("the address of the collector is missing; give --url or set RLVITALS_URL")
     try:
-        result = sync(folder, PatientTransport(HttpTransport(settings.url, api_key=settings.api_key)))
+        result = sync(folder, PatientTransport(transport))
     except (UnavailableError, OSError, ImportError) as error:
         print(f"rlvitals: {error}; records that were not sent are still on disk", file=sys.stderr)  # noqa: T201 - a command
         return 1

@@ -4,6 +4,7 @@
 
   const otherTabs = new BroadcastChannel("rlvitals-session");
   let reader = null; // the name of who is signed in; this page shows what they may read
+  let isSignedOut = false;
 
   window.rlvitals = window.rlvitals || {};
 
@@ -15,6 +16,7 @@
   /* A page with text in a form stays, shows its forms alone, and works again once another tab has signed in. */
   function openSignIn() {
     if (window.rlvitals.hasWritten()) {
+      isSignedOut = true;
       window.rlvitals.requests.showSignedOut(true);
       window.rlvitals.endStream();
       return;
@@ -33,7 +35,9 @@
       return; // the page says that nobody answers
     }
     if (reader && session.name !== reader) return leave(() => location.reload()); // what another person may not read
+    if (!reader) otherTabs.postMessage("signed in");
     reader = session.name;
+    isSignedOut = false;
     window.rlvitals.requests.showSignedOut(false);
     const button = document.getElementById("sign-out");
     if (!button || !session.name) return;
@@ -54,7 +58,7 @@
   });
 
   window.rlvitals.checkSession = check;
-  otherTabs.onmessage = check;
+  otherTabs.onmessage = (event) => (event.data === "signed out" || isSignedOut) && check();
 
   /* Dash draws the bar when it has loaded. */
   const watcher = new MutationObserver(() => {

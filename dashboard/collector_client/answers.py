@@ -14,9 +14,13 @@ NON_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.i
 # Fields with text of a model, or of a person who may write several lines, and what is kept in them: line ends and tabs.
 # Notes also keep the signs of places where a line may end, because a form would save their escapes.
 LONG_TEXTS: Final = dict.fromkeys(("text", "pieces", "note", "why"), "\n\t") | {"notes": "\n\t\u00ad\u200b"}
-# The joiners beside an emoji, or a letter of a script that has them: a browser draws the parts joined. Elsewhere they
-# would make a name look like another one, and a token look empty.
-JOINER: Final = re.compile("(?<=[^\0-\u05ff\u2000-\u206f])[\u200c\u200d]|[\u200c\u200d](?=[^\0-\u05ff\u2000-\u206f])")
+# Emoji, and the letters of Arabic, the scripts of India, Myanmar, Khmer and Mongolian: a browser draws them joined.
+JOINED: Final = (
+    "\u0600-\u0dff\u1000-\u109f\u1780-\u18af\u2600-\u27bf\u2b00-\u2bff"
+    "\ufb50-\ufdff\ufe0f\ufe70-\ufefc\U0001f000-\U0001faff"
+)
+# Elsewhere a joiner would make a name look like another one, and a token look empty.
+JOINER: Final = re.compile(f"(?<=[{JOINED}])[\u200c\u200d]|[\u200c\u200d](?=[{JOINED}])")
 ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4}|[nrt])")
 LETTERS: Final = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 

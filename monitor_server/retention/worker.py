@@ -89,7 +89,9 @@ class RetentionWorker:
 
         The others may take hours, so it looks for urgent tasks meanwhile.
         """
-        urgent, others, looked = deque[Task](), deque(self._find_tasks()), -math.inf
+        self._begin_deletions()
+        urgent, looked = deque[Task](), -math.inf
+        others: deque[Task] | None = None
         while not self._is_stopping.is_set():
             begun = time.perf_counter()
             if self._is_notified.is_set() or begun - looked > self._interval:
@@ -97,6 +99,9 @@ class RetentionWorker:
                 looked, known = begun, set(urgent)
                 with self._store.read() as repositories:
                     urgent += [each for each in self._policy.find_urgent_tasks(repositories) if each not in known]
+            if not urgent and others is None:
+                with self._store.read() as repositories:
+                    others = deque(self._policy.find_tasks(repositories))
             tasks = urgent or others
             if not tasks:
                 return
@@ -110,23 +115,24 @@ class RetentionWorker:
                 continue  # the failure affects this run alone
             if removed is None:
                 return
-            for each in removed:
-                if each.rows:
-                    self._on_removed(each)
+            self._report(removed)
             if removed[-1].has_more:
                 tasks.append(task)
             self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
 
-    def _find_tasks(self) -> list[Task]:
-        """Begin to delete the runs that are too old, and return the tasks of the limits."""
+    def _report(self, removed: Iterable[Removed]) -> None:
+        for each in removed:
+            if each.rows:
+                self._on_removed(each)
+
+    def _begin_deletions(self) -> None:
+        """Begin to delete the runs that are too old."""
         with self._store.read() as repositories:
             deletes_runs = self._policy.deletes_runs(repositories)
         if deletes_runs:
             with self._store.write() as repositories:
                 if repositories.retention.lock():
                     self._policy.begin_deletions(repositories)
-        with self._store.read() as repositories:
-            return self._policy.find_tasks(repositories)
 
     def _remove_slice(self, task: Task) -> list[Removed] | None:
         """Remove a slice in one transaction; return None if another collector removes data.

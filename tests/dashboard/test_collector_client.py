@@ -170,8 +170,8 @@ def test_letters_and_emoji_that_people_write_stay_joined(collector, run_name):
 
 def test_a_joiner_that_joins_nothing_is_shown():
     """It would make a tag look like another one, and the token of a split emoji look empty."""
-    shown = printable_tree({"tags": ["owner:an\u200dn"], "pieces": ["\u200d"]})
-    assert shown == {"tags": [r"owner:an\u200dn"], "pieces": [r"\u200d"]}
+    shown = printable_tree({"tags": ["owner:an\u200dn", "実\u200d験"], "pieces": ["\u200d"]})
+    assert shown == {"tags": [r"owner:an\u200dn", r"実\u200d験"], "pieces": [r"\u200d"]}
 
 
 def test_an_unknown_run_is_not_found(collector):

@@ -328,7 +328,7 @@ def test_any_timeout_of_flush_is_accepted(collector, connect, seconds):
     assert len(collector.records) == 1
 
 
-@pytest.mark.parametrize("step", [4.5, float("nan"), float("inf")])
+@pytest.mark.parametrize("step", [4.5, np.float32(4.5), float("nan"), float("inf")])
 def test_a_step_that_is_not_whole_is_dropped_and_counted(step, collector, connect, swallowed, caplog):
     """A share of an epoch would put the numbers of many steps into one; 5.0 is whole."""
     monitor = connect()
@@ -336,7 +336,7 @@ def test_a_step_that_is_not_whole_is_dropped_and_counted(step, collector, connec
     monitor.log_step(5.0, {"x": 1.0})
     assert monitor.flush(PATIENCE_SECONDS)
     assert [record.step for record in collector.records] == [5]
-    assert f"step must be a whole number, got {step}" in caplog.text
+    assert f"step must be a whole number, got {step!r}" in caplog.text
     swallowed.clear()
 
 

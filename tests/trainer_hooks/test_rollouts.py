@@ -43,6 +43,7 @@ def test_control_ids_are_integers_whatever_holds_them(kind):
         ({"answer_mask": ~MASK}, r"answer_mask must lie within mask, .* got True at \[0, 3\]"),
         ({"group_ids": [0.5, 1.0]}, "group_ids must hold integers, got dtype float64"),
         ({"control_ids": [1.5]}, "control_ids must hold integers, got dtype float64"),
+        ({"control_ids": 5}, "control_ids must be one list of integers, got 5"),
         ({"correct": [1, 2]}, r"correct must hold only 0 and 1, got 2 at \[1\]"),
         ({"tool_calls": [1, -1]}, r"tool_calls must be at least 0, got -1 at \[1\]"),
         ({"tool_calls": [1, 1], "tool_calls_valid": [2, 1]}, r"tool_calls_valid must be between .*, got 2 at \[0\]"),

@@ -182,6 +182,7 @@ def test_ctrl_c_ends_a_sync_and_leaves_the_rest_on_disk(left, command):
         (["nowhere", "--url", "http://127.0.0.1:9"], "FOLDER must be an existing folder, got nowhere"),
         (["."], "the address of the collector is missing; give --url or set RLVITALS_URL"),
         ([".", "--url", "127.0.0.1:9"], "url must look like http://host:8600, got '127.0.0.1:9'"),
+        ([".", "--url", f"http://{'ü' * 80}.example"], "url must look like http://host:8600, got 'http://ü"),
     ],
 )
 def test_a_missing_folder_or_address_is_reported(arguments, message, capsys):

@@ -155,13 +155,14 @@ class SendingQueue:
     def _write_waiting(self, spool: Spool) -> None:
         """Write the batches to disk that it did not take before; in memory they are lost when this process ends.
 
-        Raises:
-            OSError: If it does not take them yet.
-            ImportError: If the platform has no file locks.
+        The first that it does not take yet ends this, and costs no other batch its place on disk.
         """
         for batch in self.batches if self._bytes[BatchInMemory] else ():
             if isinstance(batch, BatchInMemory):
-                written = spool.write(batch.body, batch.records)
+                try:
+                    written = spool.write(batch.body, batch.records)
+                except (OSError, ImportError):  # it was counted when it came
+                    return
                 # Memory has room of its own: what the disk has no room for must not be dropped.
                 has_room = self._bytes[BatchOnDisk] + written.nbytes <= spool.capacity_bytes
                 if not (has_room and self._replace(batch, written)):

@@ -65,15 +65,18 @@ class Measurement(msgspec.Struct, frozen=True):
         return nbytes + (self.tokens.nbytes if self.tokens else 0)
 
 
-def whole_step(step: float) -> int:
+def whole_step(step: float | str) -> int:
     """Return the number of a step.
 
     Raises:
         ValueError: If it is not whole, or the collector would refuse it.
     """
-    if isinstance(step, float) and not step.is_integer():
-        raise ValueError(f"step must be a whole number, got {step}")
-    number = int(step)
+    try:
+        number = int(step)
+    except (OverflowError, ValueError):  # infinite, or NaN
+        number = None
+    if number is None or (number != step and not isinstance(step, str)):
+        raise ValueError(f"step must be a whole number, got {describe_object(step)}")
     _check_step(number)
     return number
 

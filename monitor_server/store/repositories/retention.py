@@ -166,8 +166,13 @@ class Retention:
 
     def with_more_steps(self, kept: int) -> list[str]:
         """Return the runs that may have raw records of more than their newest ``kept`` steps."""
+        earlier = select(attempts.c.attempt).where(
+            attempts.c.run_id == runs.c.id, attempts.c.attempt < runs.c.last_attempt, attempts.c.world_size != REMOVED
+        )
         query = select(runs.c.id).where(
-            runs.c.deleted_at.is_(None), runs.c.last_step >= kept, runs.c.records_thinned_to < runs.c.position
+            runs.c.deleted_at.is_(None),
+            or_(runs.c.last_step >= kept, earlier.exists()),
+            runs.c.records_thinned_to < runs.c.position,
         )
         return list(self._connection.execute(query).scalars())
 

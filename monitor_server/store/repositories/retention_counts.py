@@ -42,7 +42,9 @@ class RetentionCounts:
         numbers = _numbers(records, func.sum(records.c.record_count)).where(here)
         if kept_steps is None:
             return self._count(deadline, numbers, silent_since=silent_since)
-        return self._count(deadline, numbers, silent_since=None, narrow=partial(self._before_newest, kept_steps))
+        return self._count(
+            deadline, numbers, silent_since=None, narrow=partial(self._before_newest, deadline, kept_steps)
+        )
 
     def responses(self, deadline: Deadline, *, silent_since: float) -> Counted:
         """Count the sampled responses of silent runs."""
@@ -65,9 +67,12 @@ class RetentionCounts:
         counted = self._count(deadline, _numbers(steps).where(here), silent_since=silent_since)
         return Counted(number, counted.rows, counted.is_complete)
 
-    def _before_newest(self, kept_steps: int, ids: Sequence[str]) -> ColumnElement[bool]:
+    def _before_newest(self, deadline: Deadline, kept_steps: int, ids: Sequence[str]) -> ColumnElement[bool]:
         """Whether a record is older than the newest steps of its run, which is one of some runs."""
-        found = {run_id: first_of_newest(self._connection, run_id, kept_steps) for run_id in ids}
+        found = {}
+        for run_id in ids:
+            with deadline.limits(self._connection):
+                found[run_id] = first_of_newest(self._connection, run_id, kept_steps)
         step = tuple_(records.c.attempt, records.c.step)
         older = [(records.c.run_id == run_id) & (step < first) for run_id, first in found.items() if first is not None]
         return or_(false(), *older)
@@ -85,10 +90,7 @@ class RetentionCounts:
         found, rows, last, size = 0, 0, "", 1
         try:
             while ids := self._read(deadline, _part(silent_since, last, size)):
-                here = runs.c.id.in_(ids)
-                if narrow is not None:
-                    with deadline.limits(self._connection):
-                        here = narrow(ids)
+                here = runs.c.id.in_(ids) if narrow is None else narrow(ids)
                 some = self._read(deadline, numbers.where(here))
                 beyond = [number - most for number in some if number > most]
                 found, rows = found + len(beyond), rows + sum(beyond)

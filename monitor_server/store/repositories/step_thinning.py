@@ -10,27 +10,33 @@ from itertools import chain, pairwise
 from sqlalchemy import Connection, bindparam, func, literal, select
 
 from monitor_server.store.repositories.log.blocks import SPAN
-from monitor_server.store.repositories.removed_attempts import REMOVED
-from monitor_server.store.tables import attempts, records, steps
+from monitor_server.store.repositories.removed_attempts import is_kept
+from monitor_server.store.tables import records, runs, steps
 
 __all__ = ["beyond_first", "first_of_newest", "steps_to_remove", "thinning_stride"]
 
 
-_ATTEMPTS = (
-    select(attempts.c.attempt)
-    .where(attempts.c.run_id == bindparam("run"), attempts.c.world_size != REMOVED)
-    .order_by(attempts.c.attempt.desc())
-)
 _OF_ATTEMPT = (records.c.run_id == bindparam("run")) & (records.c.attempt == bindparam("attempt"))
 # Without the bounds of the attempt, the index of all steps would be read down to the first step of the run.
-_HERE = (
-    (steps.c.run_id == bindparam("run"))
-    & (steps.c.attempt == bindparam("attempt"))
-    & (steps.c.step > select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery() - SPAN)
-    & (steps.c.step <= select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery())
+_NEWEST = (
+    select(steps.c.step)
+    .where(
+        steps.c.run_id == bindparam("run"),
+        steps.c.attempt == bindparam("attempt"),
+        steps.c.step > select(func.min(records.c.step)).where(_OF_ATTEMPT).scalar_subquery() - SPAN,
+        steps.c.step <= select(func.max(records.c.step)).where(_OF_ATTEMPT).scalar_subquery(),
+    )
+    .order_by(steps.c.step.desc())
+    .offset(bindparam("newer"))
+    .limit(1)
 )
-_FIRST_OF_NEWEST = select(steps.c.step).where(_HERE).order_by(steps.c.step.desc()).offset(bindparam("before")).limit(1)
-_COUNT = select(func.count()).where(_HERE)
+_LAST_ATTEMPT = select(runs.c.last_attempt).where(runs.c.id == bindparam("run"))
+_COUNTS = (
+    select(steps.c.attempt, func.count())
+    .where(steps.c.run_id == bindparam("run"), is_kept(steps.c.attempt, bindparam("run")))
+    .group_by(steps.c.attempt)
+    .order_by(steps.c.attempt.desc())
+)
 
 
 def first_of_newest(connection: Connection, run_id: str, kept: int) -> tuple[int, int] | None:
@@ -38,12 +44,16 @@ def first_of_newest(connection: Connection, run_id: str, kept: int) -> tuple[int
 
     The steps of an attempt are newer than those of the attempts before, whatever their numbers.
     """
-    for attempt in connection.execute(_ATTEMPTS, {"run": run_id}).scalars().all():
-        asked = {"run": run_id, "attempt": attempt}
-        first = connection.execute(_FIRST_OF_NEWEST, asked | {"before": kept - 1}).scalar()
-        if first is not None:
-            return attempt, first
-        kept -= connection.execute(_COUNT, asked).scalar_one()
+    last = connection.execute(_LAST_ATTEMPT, {"run": run_id}).scalar()
+    first = connection.execute(_NEWEST, {"run": run_id, "attempt": last, "newer": kept - 1}).scalar()
+    if last is not None and first is not None:
+        return last, first
+    # One pass over all steps, however often the run began again.
+    for attempt, count in connection.execute(_COUNTS, {"run": run_id}):
+        if count >= kept:
+            asked = {"run": run_id, "attempt": attempt, "newer": kept - 1}
+            return attempt, connection.execute(_NEWEST, asked).scalar_one()
+        kept -= count
     return None
 
 

@@ -125,6 +125,23 @@ def test_the_newest_steps_keep_their_records_in_whatever_attempt_they_are(keepin
     eventually(lambda: min(_bodies(database_url, run_id)) == (3 * SPAN, 0))
 
 
+def test_a_run_that_begins_again_before_it_has_as_many_steps_as_may_stay_loses_old_records(keeping, database_url):
+    """Four attempts of one block each, of which the newest two hold the newest steps."""
+    live = keeping(record_steps=2 * SPAN)
+    for attempt in range(1, 5):
+        run_id = live.run(run="r", attempt=attempt, records=[_step(step) for step in range(SPAN)])
+    kept = sqlalchemy.select(records.c.attempt).where(records.c.run_id == run_id, records.c.body != b"").distinct()
+
+    def attempts_with_records():
+        engine = sqlalchemy.create_engine(database_url)
+        with engine.connect() as connection:
+            found = set(connection.execute(kept).scalars())
+        engine.dispose()
+        return found
+
+    eventually(lambda: attempts_with_records() == {3, 4})
+
+
 def test_a_step_that_waits_keeps_its_records(keeping, database_url):
     """The records of a rank stay until the other ranks have reported the step."""
     live = keeping(record_steps=1)

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ import trainer_hooks
 from tests import ranks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.signals import fetch
 from trainer_hooks.signals.families.paired import compute as signals_of
@@ -923,6 +925,13 @@ def test_dropout_makes_the_numbers_of_trl_not_observed(tmp_path, connect, collec
     tiny_trl.trainer(tmp_path, [callback], model_of=with_dropout).train()
     assert monitor.flush(PATIENCE_SECONDS)
     assert not [name for record in collector.records for name in record.summaries if name.startswith("instrument/")]
+
+
+def test_a_metric_that_no_float_can_hold_costs_itself_alone():
+    """It is returned as it is, so that `log_step` counts it; a reward that is NaN is left out beside it."""
+    trainer = SimpleNamespace(_metrics={"train": {"mine": [10**400, 2], "reward": [10**400, math.nan], "kl": [0.5]}})
+    found = StepMetrics(trainer).means(has_ratios=True)
+    assert found == {"trl/mine": 10**400 + 2, "reward/mean": 10**400, "kl/ref": 0.5}
 
 
 def test_a_token_that_the_tokenizer_lacks_is_refused_before_training():

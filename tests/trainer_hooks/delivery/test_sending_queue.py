@@ -76,6 +76,19 @@ def refuse(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def test_a_large_batch_that_the_disk_does_not_take_keeps_no_other_from_it(tmp_path, monkeypatch):
+    """A disk that is nearly full takes the small batches that come after a large one."""
+    write = Spool.write
+    monkeypatch.setattr(
+        Spool, "write", lambda self, body, records: (write if len(body) < 9 else refuse)(self, body, records)
+    )
+    queue = SendingQueue(DropCounter(), spool=spool(tmp_path))
+    for body in (b"a" * 9, b"b", b"c"):
+        queue.append(body, 1)
+    assert (queue.records_on_disk, queue.records_in_memory) == (2, 1)
+    assert [body[:1] for body in drained(queue)] == [b"a", b"b", b"c"]
+
+
 def test_what_the_disk_has_no_room_for_stays_in_memory(tmp_path, monkeypatch):
     """A disk that works again takes one of two batches, and the room that the spool may take is then used up."""
     drops = DropCounter()

@@ -6,6 +6,7 @@ A metric whose name suggests a signal that it does not measure is left out of th
 import math
 from collections.abc import Mapping
 from numbers import Real
+from typing import Any
 
 from trainer_hooks.signals import NAMES
 
@@ -94,7 +95,7 @@ SKYRL: Mapping[str, str] = {
 }
 
 
-def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix: str) -> dict[str, float]:
+def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix: str) -> dict[str, Any]:
     """Return a trainer's numbers under canonical names, and all others under ``prefix/name``.
 
     A metric that is logged under a canonical name keeps it. A canonical number is kept even if it is NaN or infinite,
@@ -106,7 +107,7 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
         names: Canonical names by the trainer's, one of the tables of this module.
         prefix: Put before names that the table does not hold.
     """
-    numbers: dict[str, float] = {}
+    numbers: dict[str, Any] = {}
     for name, value in metrics.items():
         # isinstance with an abstract class is slow, and nearly all values are floats.
         if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
@@ -116,7 +117,7 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
         try:
             number = float(value)
         except Exception:  # noqa: BLE001 - a number of the user's may raise anything
-            numbers[found] = value  # type: ignore[assignment]
+            numbers[found] = value
             continue
         if known in SIGNALS or math.isfinite(number):
             numbers[found] = number

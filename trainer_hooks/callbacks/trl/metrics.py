@@ -51,7 +51,7 @@ class StepMetrics:
                 and the clipped shares, which are then 0, are left out.
         """
         measured = {name: _leave_out_unmeasured(name, values) for name, values in self._values().items()}
-        means = {name: sum(values) / len(values) for name, values in measured.items() if values}
+        means = {name: _mean(values) for name, values in measured.items() if values}
         numbers = canonical(means, TRL, prefix="trl")
         return numbers if has_ratios else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
 
@@ -70,7 +70,22 @@ class StepMetrics:
 def _leave_out_unmeasured(name: str, values: list[float]) -> list[float]:
     """Leave out the values that TRL records where there is nothing to measure."""
     if name in REWARD_NAMES:
-        return [value for value in values if not math.isnan(value)]
+        return [value for value in values if not _is_nan(value)]
     # Of a microbatch whose responses are all masked TRL records the entropy 0. A policy whose entropy is 0 is known
     # from its tokens.
     return [value for value in values if value] if name == "entropy" else values
+
+
+def _mean(values: list[float]) -> float:
+    """Return the mean, or the sum where no float can hold it, so that `log_step` counts the number."""
+    try:
+        return sum(values) / len(values)
+    except OverflowError:
+        return sum(values)
+
+
+def _is_nan(value: float) -> bool:
+    try:
+        return math.isnan(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
