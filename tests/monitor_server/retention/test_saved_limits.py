@@ -198,7 +198,7 @@ def test_a_limit_that_is_saved_while_data_is_removed_needs_no_wait(start_collect
     assert put(guarded, admin, {"step_days": 1.0, "thinned_steps": 2}, seen).status == 200
 
     def is_being_thinned():
-        guarded.live.app.state.collector.retention.notify()  # a run that is locked in its turn waits for the next search
+        guarded.live.app.state.collector.retention.notify()  # a run that is locked in its turn waits for a search
         return count_rows(database_url, run_id)["steps"] < 200
 
     eventually(is_being_thinned)
