@@ -7,6 +7,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)  # once markers have taken tests out, which would move the borders between workers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the slow tests, an equal share on each worker, so that none is left alone at the end.
 
@@ -79,15 +81,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     others = [item for item in items if not item.get_closest_marker("slow")]
     long = [item for item in others if PROCESSES & set(item.nodeid.split("/"))]
     quick = [item for item in others if not PROCESSES & set(item.nodeid.split("/"))]
-    items[:] = [
-        item
-        for worker in range(workers)
-        for item in (
-            *_with_warm_start(slow[worker::workers], is_first=worker == 0),
-            *_part(long, worker, workers),
-            *_part(quick, worker, workers),
-        )
-    ]
+    ordered: list[pytest.Item] = []
+    rest = iter(quick)
+    for worker in range(workers):
+        size = (len(items) - len(ordered)) // (workers - worker)  # as worksteal divides the list
+        first = [*_with_warm_start(slow[worker::workers], is_first=worker == 0), *_part(long, worker, workers)]
+        ordered += [*first, *islice(rest, max(0, size - len(first)))]
+    items[:] = ordered
 
 
 def _with_warm_start(items: list[pytest.Item], *, is_first: bool) -> list[pytest.Item]:
