@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Literal
 
 import numpy as np
@@ -54,14 +53,11 @@ def displaced_responses(responses: Sequence[Sampled], *, most: int) -> tuple[Mea
     observed, or is NaN in each, they are the correct ones of the lowest mean likelihood. The measure is None if nothing
     was sampled.
     """
-    changes = [
-        (not r.correct, r.mean_displacement, r)
-        for r in responses
-        if r.mean_displacement is not None and not math.isnan(r.mean_displacement)
-    ]
-    ranked = sorted((change for change in changes if change[1] < 0), key=itemgetter(0, 1))
-    if changes:
-        return "displacement", [r for is_wrong, _, r in ranked if is_wrong == ranked[0][0]][:most]
+    observed = [r for r in responses if r.mean_displacement is not None and not math.isnan(r.mean_displacement)]
+    fell = [r for r in observed if (r.mean_displacement or 0.0) < 0.0]
+    ranked = sorted(fell, key=lambda r: (not r.correct, r.mean_displacement))
+    if observed:
+        return "displacement", [r for r in ranked if r.correct == ranked[0].correct][:most]
     known = [r for r in responses if r.correct and not math.isnan(r.logprob)]
     return ("likelihood" if responses else None), sorted(known, key=lambda r: r.mean_logprob)[:most]
 

@@ -9,6 +9,7 @@ import pytest
 
 from dashboard.__main__ import main
 from dashboard.settings import Settings
+from tests.absent_library import run_module_without
 
 
 def test_a_setting_that_cannot_be_used_is_reported_in_one_line(monkeypatch):
@@ -37,8 +38,7 @@ def test_an_address_that_is_none_ends_the_start(monkeypatch):
 @pytest.mark.parametrize("library", ["dash", "uvicorn"])
 def test_a_library_that_is_not_installed_is_named_in_one_line(library):
     """The base install has the package of the dashboard, and not what it imports."""
-    code = f"import runpy, sys; sys.modules['{library}'] = None; runpy.run_module('dashboard', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_module_without(library, "dashboard")
     assert done.returncode == 1
     assert done.stderr == (
         f"rlvitals: the dashboard needs {library}, which is not installed: pip install 'rlvitals[dashboard]'\n"

@@ -8,7 +8,7 @@ from sqlalchemy import Column, ColumnElement, Select, select
 
 from monitor_server.store.tables import attempts
 
-__all__ = ["REMOVED", "is_kept", "is_of_kept_attempt", "removed_attempts"]
+__all__ = ["REMOVED", "is_kept", "is_of_kept_attempt", "kept_attempts", "removed_attempts"]
 
 REMOVED = 0
 
@@ -16,6 +16,11 @@ REMOVED = 0
 def removed_attempts(run_id: ColumnElement[str] | str) -> Select[int]:
     """Select the numbers of a run's removed attempts."""
     return select(attempts.c.attempt).where(attempts.c.run_id == run_id, attempts.c.world_size == REMOVED)
+
+
+def kept_attempts(run_id: ColumnElement[str] | str) -> Select[int]:
+    """Select the numbers of the attempts that a run still has."""
+    return select(attempts.c.attempt).where(attempts.c.run_id == run_id, attempts.c.world_size != REMOVED)
 
 
 def is_kept(attempt: Column[int] | ColumnElement[int], run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
@@ -27,5 +32,4 @@ def is_of_kept_attempt(
     attempt: Column[int] | Column[int | None], run_id: ColumnElement[str] | str
 ) -> ColumnElement[bool]:
     """Whether the run still has the attempt of a row: earlier versions left rows of attempts that are gone."""
-    kept = select(attempts.c.attempt).where(attempts.c.run_id == run_id, attempts.c.world_size != REMOVED)
-    return attempt.in_(kept)
+    return attempt.in_(kept_attempts(run_id))

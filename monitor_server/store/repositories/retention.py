@@ -26,7 +26,7 @@ from monitor_server.settings import Deadlines
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.log.retention import LogRetention
-from monitor_server.store.repositories.removed_attempts import REMOVED, removed_attempts
+from monitor_server.store.repositories.removed_attempts import REMOVED, kept_attempts, removed_attempts
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import is_active_column, status_column
 from monitor_server.store.repositories.runs import lock_in_order
@@ -166,9 +166,7 @@ class Retention:
 
     def with_more_steps(self, kept: int) -> list[str]:
         """Return the runs that may have raw records of more than their newest ``kept`` steps."""
-        earlier = select(attempts.c.attempt).where(
-            attempts.c.run_id == runs.c.id, attempts.c.attempt < runs.c.last_attempt, attempts.c.world_size != REMOVED
-        )
+        earlier = kept_attempts(runs.c.id).where(attempts.c.attempt < runs.c.last_attempt)
         query = select(runs.c.id).where(
             runs.c.deleted_at.is_(None),
             or_(runs.c.last_step >= kept, earlier.exists()),

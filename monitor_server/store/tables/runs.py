@@ -68,9 +68,7 @@ runs = Table(
     # The columns that `repositories.retention` owns.
     Column("deleted_at", Float),  # when its deletion began; no reader and no writer sees the run any more
     Column("records_thinned_to", BigInteger, nullable=False, server_default="0"),  # position in its log
-    Column(
-        "steps_thinned_to", BigInteger, nullable=False, server_default="0"
-    ),  # where thinning goes on; a written step lowers it
+    Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # next to thin; written steps lower it
     Column("has_thinned_steps", Boolean, nullable=False, server_default=false()),  # whether any of them was removed
     # The columns that people write.
     Column("title", String),  # shown in place of its name

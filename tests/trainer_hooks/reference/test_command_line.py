@@ -2,12 +2,11 @@
 
 import resource
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
 
+from tests.absent_library import run_module_without
 from trainer_hooks.reference.__main__ import main
 
 
@@ -30,8 +29,7 @@ def test_a_run_shows_progress_and_streams(options, collector, capsys):
 @pytest.mark.parametrize("module", ["trainer_hooks.reference", "trainer_hooks.reference.experiments"])
 def test_without_torch_one_line_says_what_to_install(module):
     """The base install has these modules, and not torch."""
-    code = f"import runpy, sys; sys.modules['torch'] = None; runpy.run_module('{module}', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_module_without("torch", module)
     assert done.returncode == 1
     assert done.stderr == (
         "rlvitals: the reference trainer needs torch, which is not installed: pip install 'rlvitals[trainer]'\n"

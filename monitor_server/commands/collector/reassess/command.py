@@ -27,7 +27,7 @@ from monitor_server.commands.collector.reassess.alarm_comparison import (
     page_episodes,
 )
 from monitor_server.commands.collector.reassess.replayed_alerts import replay_alarms
-from monitor_server.commands.collector.reassess.saved_alarms import SavedAlarms, SavedRun, load_all, save
+from monitor_server.commands.collector.reassess.saved_alarms import SavedAlarms, SavedRun, load_all, name_version, save
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import error, printable, say, table
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
@@ -169,7 +169,7 @@ def _print(
         say(json.dumps(content))
         return
     failed = sum(run.has_failed for run in runs)
-    say(f"judged runs: {len(runs)}, failed: {failed}; {_alarms_to_save(runs, tried).version}")
+    say(f"judged runs: {len(runs)}, failed: {failed}; {name_version(DETECTOR_VERSION, tried.id)}")
     header = ("alarms", "judged runs", "pages right", "median lead, steps", "nights disturbed", "GPU-hours saved")
     table(header, [[printable(name), *_cells(found)] for name, found in measures.items()])
     for name, lines in worse.items():

@@ -10,7 +10,7 @@ from msgspec import Meta
 from monitor_server.commands.errors import CommandError
 from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
 
-__all__ = ["SavedAlarms", "SavedRun", "load_all", "save"]
+__all__ = ["SavedAlarms", "SavedRun", "load_all", "name_version", "save"]
 
 LONGEST_FILE = 16 << 20  # bytes; ten thousand runs with a hundred pages each take less
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -39,8 +39,13 @@ class SavedAlarms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def version(self) -> str:
-        """The name of the version in tables: the detectors, and the calibration if it is not the built-in one."""
-        return self.detectors if self.calibration == self.detectors else f"{self.detectors}, {self.calibration}"
+        """The name of the version in tables."""
+        return name_version(self.detectors, self.calibration)
+
+
+def name_version(detectors: str, calibration: str) -> str:
+    """Return the name of a version: the detectors, and the calibration if it is not the built-in one."""
+    return detectors if calibration == detectors else f"{detectors}, {calibration}"
 
 
 _DECODER = msgspec.json.Decoder(SavedAlarms)
