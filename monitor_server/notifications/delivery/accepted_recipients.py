@@ -1,4 +1,4 @@
-"""Remembers which recipients of a channel have accepted its open message, so that a repeat leaves them out."""
+"""Remembers what the recipients of a channel have accepted of its open message, so that a repeat leaves it out."""
 
 from collections import OrderedDict
 from typing import Final
@@ -12,22 +12,22 @@ MAX_CHANNELS: Final = 64
 
 
 class AcceptedRecipients:
-    """The recipients who have accepted the open message of each channel, at most of `MAX_CHANNELS` channels.
+    """What recipients have accepted of the open message of each channel, at most of `MAX_CHANNELS` channels.
 
     A restart forgets them, and so does a 65th channel for the one that was used longest ago. All recipients of that
     channel then get its message again.
     """
 
     def __init__(self) -> None:
-        self._accepted: OrderedDict[str, tuple[str, Channel, set[int]]] = OrderedDict()
+        self._accepted: OrderedDict[str, tuple[str, Channel, set[str]]] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of channels with an open message."""
         return len(self._accepted)
 
-    def of(self, name: str, message_id: str, channel: Channel) -> set[int]:
-        """Return the recipients, to which a delivery adds; none if the message or the channel's address is another."""
-        id_, to, accepted = self._accepted.get(name, ("", None, set[int]()))
+    def of(self, name: str, message_id: str, channel: Channel) -> set[str]:
+        """Return what was accepted, to which a delivery adds; nothing if the message or the address is another."""
+        id_, to, accepted = self._accepted.get(name, ("", None, set[str]()))
         if (id_, to) != (message_id, channel):
             accepted = set()
             self._accepted[name] = (message_id, channel, accepted)

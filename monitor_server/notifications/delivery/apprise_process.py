@@ -1,11 +1,12 @@
 """The program that passes one message to Apprise, in a process of its own with bounded memory.
 
-It reads one JSON object from standard input and writes one to standard output. From rlvitals it imports only the limits
-on its connections. If a service never answers, or answers without end, this process is ended and the collector is not
-affected.
+It reads one JSON object from standard input, and writes JSON lines to standard output: each part that a recipient
+accepts as soon as that happens, and then the result. From rlvitals it imports only the limits on its connections. If a
+service never answers, or answers without end, this process is ended and the collector is not affected.
 """
 
 import base64
+import hashlib
 import json
 import logging
 import logging.handlers
@@ -13,7 +14,7 @@ import mimetypes
 import os
 import resource
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 MEMORY_BYTES: Final = 1024 * 1024 * 1024
@@ -34,10 +35,10 @@ WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def main() -> None:
     """Check addresses (``check``), or send a message: ``url, title, bodies, format, type, picture, accepted``.
 
-    ``accepted`` are the recipients who have already accepted the message, by their places in the URL. The first body
-    that fits the service is sent; if none fits, the last one is sent in parts. The picture is a PNG in Base64, or null;
-    services that take no files get the message without it. With ``networks`` the process is restricted: addresses of
-    Apprise can name files to read, and hosts of the collector's own network.
+    ``accepted`` is what earlier attempts have printed as accepted, and is not sent again. The first body that fits the
+    service is sent; if none fits, the last one is sent in parts. The picture is a PNG in Base64, or null; services that
+    take no files get the message without it. With ``networks`` the process is restricted: addresses of Apprise can name
+    files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -74,28 +75,22 @@ def main() -> None:
             if png is not None:
                 content = base64.b64decode(png)
                 picture = AttachMemory(content, name="run.png", mimetype="image/png")  # type: ignore[no-untyped-call]
-            accepted, failed = set(given["accepted"]), []
-            for number in take_recipients(service[0]):
-                if number in accepted:
-                    continue
-                result = service.notify(
-                    body=choose_body(given["bodies"], given["title"], service[0]),
-                    title=given["title"],
-                    notify_type=given["type"],
-                    body_format=given["format"],
-                    attach=picture,
-                )
-                if result:
-                    accepted.add(number)
-                else:
-                    failed.append(result.status.name)
+            track(AcceptedParts(given["accepted"]))
+            service[0].retry = 0  # the collector itself repeats, and a retry within Apprise would not be tracked
+            result = service.notify(
+                body=choose_body(given["bodies"], given["title"], service[0]),
+                title=given["title"],
+                notify_type=given["type"],
+                body_format=given["format"],
+                attach=picture,
+            )
             answer = {
-                "is_sent": not failed, "status": ", ".join(sorted(set(failed))), "accepted": sorted(accepted),
-                "is_refused": bool(refused), "log": [record.getMessage()[:LONGEST_LINE] for record in log.buffer],
+                "is_sent": bool(result), "status": result.status.name, "is_refused": bool(refused),
+                "log": [record.getMessage()[:LONGEST_LINE] for record in log.buffer],
             }  # fmt: skip
         else:
             answer = {"is_sent": False, "status": "the URL is not one of Apprise's"}
-    json.dump(answer, sys.stdout)
+    print(json.dumps(answer))  # noqa: T201 - to the collector
 
 
 def listen(handler: logging.Handler) -> None:
@@ -106,18 +101,43 @@ def listen(handler: logging.Handler) -> None:
     logger.propagate = False
 
 
-def take_recipients(service: Any) -> Iterator[int]:  # noqa: ANN401 - of Apprise
-    """Reduce a service to one recipient after the other, and yield their numbers.
+class AcceptedParts:
+    """What the recipients have accepted: a part of the text or a file, each by one recipient.
 
-    If one of several recipients fails, Apprise reports one failure for all, and a repeat would notify the others again.
+    Apprise asks it before it sends one of them, and adds what was accepted. This is printed at once: the process may be
+    ended before its result.
     """
-    named = getattr(service, "targets", None)
-    recipients = list(named) if isinstance(named, list) and len(named) > 1 else []
-    for number, recipient in enumerate(recipients):
-        service.targets = [recipient]
-        yield number
-    if not recipients:
-        yield 0
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = set(names)
+
+    def __contains__(self, slot: tuple[int | None, tuple[type, str]]) -> bool:
+        return _name(slot) in self._names
+
+    def add(self, slot: tuple[int | None, tuple[type, str]]) -> None:
+        """Note a part as accepted, and print it."""
+        self._names.add(_name(slot))
+        print(json.dumps({"accepted": _name(slot)}), flush=True)  # noqa: T201 - to the collector
+
+
+def track(accepted: AcceptedParts) -> None:
+    """Let Apprise leave out what was accepted: it has a tracker for its own retries, which it keeps in memory.
+
+    A version of Apprise without this tracker sends everything again in a repeat.
+    """
+    from apprise.plugins import base  # noqa: PLC0415 - after the memory is limited
+
+    tracker = getattr(base, "_delivery_tracker", None)
+    if tracker is not None:
+        tracker.set(accepted)
+
+
+def _name(slot: tuple[int | None, tuple[type, str]]) -> str:
+    """Return a name that is the same in every process, and shows no recipient."""
+    part, (kind, key) = slot
+    # The mark for a whole part is a plain object, whose text contains its place in memory.
+    named = (part, kind.__name__, "" if kind is object else key)
+    return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
 def choose_body(bodies: Sequence[str], title: str, service: Any) -> str:  # noqa: ANN401 - of Apprise

@@ -32,7 +32,7 @@ def deliver(
     body: bytes,
     *,
     picture: bytes | None = None,
-    accepted: set[int] | None = None,
+    accepted: set[str] | None = None,
     cancellation: Cancellation,
     networks: Networks | None = None,
 ) -> None:
@@ -43,8 +43,8 @@ def deliver(
         body: From `messages.build_body`, as JSON. A repeat has the same bytes.
         picture: A PNG for services that show files; a webhook receives none. If the service does not accept the message
             with it, the message is sent once more without it.
-        accepted: The recipients of a URL of Apprise who have accepted the message before, by their places. They are
-            left out, and the recipients who accept it now are added.
+        accepted: What recipients of a URL of Apprise have accepted before. It is left out, and what they accept now is
+            added, even if the delivery is ended.
         cancellation: Ends the delivery early.
         networks: The networks that the delivery may connect to; all if None.
 
@@ -69,14 +69,12 @@ def deliver(
         "picture": None if picture is None else base64.b64encode(picture).decode(),
         "networks": None if networks is None else networks.added,
     }
-    held = set() if accepted is None else accepted
+    held: set[str] = set() if accepted is None else accepted
 
     def send(seconds: float, **changed: object) -> dict[str, Any]:
-        answer: dict[str, Any] = _run_apprise(
-            given | changed | {"accepted": sorted(held)}, cancellation=cancellation, seconds=seconds
-        )
-        held.update(answer.get("accepted", ()))
-        return answer
+        asked = given | changed | {"accepted": sorted(held)}
+        found: dict[str, Any] = _run_apprise(asked, cancellation=cancellation, seconds=seconds, accepted=held)
+        return found
 
     deadline = time.monotonic() + APPRISE_SECONDS
     answer = send(APPRISE_SECONDS)
@@ -124,8 +122,17 @@ def _type(message: Mapping[str, Any]) -> str:
     return "success" if is_resolved else TYPES[message["severity"]]
 
 
-def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation, seconds: float = APPRISE_SECONDS) -> Any:  # noqa: ANN401 - JSON
-    """Run Apprise in its own process; its error output may contain secrets and is not read."""
+def _run_apprise(
+    given: Mapping[str, Any],
+    *,
+    cancellation: Cancellation,
+    seconds: float = APPRISE_SECONDS,
+    accepted: set[str] | None = None,
+) -> Any:  # noqa: ANN401 - JSON
+    """Run Apprise in its own process; its error output may contain secrets and is not read.
+
+    What it prints as accepted is added to ``accepted``, also if the process is ended.
+    """
     process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input
         [sys.executable, "-P", str(APPRISE)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -133,12 +140,17 @@ def _run_apprise(given: Mapping[str, Any], *, cancellation: Cancellation, second
     cancellation.attach(process.kill)
     try:
         output, _ = process.communicate(json.dumps(given).encode(), timeout=seconds)
+        reason = f"the process of Apprise ended with status {process.returncode}" if process.returncode else ""
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
-        raise DeliveryFailed(f"the service did not answer within {seconds:.0f} s") from None
+        output, _ = process.communicate()
+        reason = f"the service did not answer within {seconds:.0f} s"
     finally:
         cancellation.attach(None)
-    if process.returncode:
-        raise DeliveryFailed(f"the process of Apprise ended with status {process.returncode}")
-    return json.loads(output)
+    whole_lines, _, _ = output.rpartition(b"\n")
+    printed = [json.loads(line) for line in whole_lines.splitlines()]
+    if accepted is not None:
+        accepted.update(each["accepted"] for each in printed if "accepted" in each)
+    if reason:
+        raise DeliveryFailed(reason)
+    return printed[-1]

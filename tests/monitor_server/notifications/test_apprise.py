@@ -15,9 +15,11 @@ from PIL import Image
 
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
+from monitor_server.notifications.configuration.tables import AppriseChannel
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
-from monitor_server.notifications.delivery.channels import check_channels
-from monitor_server.notifications.messages.content import harmless
+from monitor_server.notifications.delivery.channels import check_channels, deliver
+from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
+from monitor_server.notifications.messages.content import build_body, harmless
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import written
@@ -311,3 +313,30 @@ def test_a_recipient_who_is_gone_costs_the_others_no_repeat(start_collector, scr
     eventually(lambda: asked.count("gone@example.org") > 2)
     assert sorted(recipients for recipients, _ in mailbox.mails) == [["a@example.org"], ["b@example.org"]]
     eventually(lambda: live.get("/notifications/channels")["items"][0]["is_failing"])
+
+
+def test_what_was_accepted_before_the_process_ended_is_not_sent_again(receiver):
+    """The service has lists of users and groups; the user has the message, and the group does not answer in time."""
+    counts = {"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}}
+    message = build_body(
+        message_id="m1", channel="chat", created_at=0.0, severity="info", alerts=[], counts=counts, public_url="",
+        is_test=True,
+    )  # fmt: skip
+    under_way = [Cancellation()]
+
+    def answer_users(handler):
+        if b"group_id" in receiver.received[-1][1]:
+            under_way[-1].cancel()
+        handler.send_response(200)
+        handler.end_headers()
+        handler.wfile.write(b'{"status": "ok", "retcode": 0}')
+
+    receiver.answer = answer_users
+    channel = AppriseChannel(url=f"{receiver.url.replace('http://', 'onebot://token@')}/@1/#2", picture=False)
+    accepted = set()
+    for _ in range(2):
+        with pytest.raises(DeliveryFailed):
+            deliver(channel, json.dumps(message).encode(), accepted=accepted, cancellation=under_way[-1])
+        under_way.append(Cancellation())
+    asked = [("user_id" in body, "group_id" in body) for body in receiver.bodies]
+    assert asked == [(True, False), (False, True), (False, True)]
