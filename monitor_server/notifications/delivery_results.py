@@ -60,8 +60,8 @@ class DeliveryResults:
             until: The end of the claim, on the monotonic clock.
 
         Returns:
-            ``sent``, ``failed`` or ``given_up``, None if the message was released; and the alerts about channels that
-            have changed.
+            ``sent``, ``failed`` or ``given_up``; None if the message was released, or if it has failed and is another
+            collector's by now. And the alerts about channels that have changed.
 
         Raises:
             Unavailable: If it could not be stored before the claim ended, or the collector stops.
@@ -80,6 +80,9 @@ class DeliveryResults:
         if failure is None:
             repositories.notification_messages.mark_sent(message.id, now=self._clock())
             result = "sent"
+        elif not repositories.notification_messages.holds(message):
+            # This collector was stopped for longer than its claim, and another one may have delivered the message.
+            return None, ()
         elif self._is_stopping.is_set():
             repositories.notification_messages.release(message.id)
             return None, ()

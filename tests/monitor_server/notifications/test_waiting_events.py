@@ -269,3 +269,19 @@ def test_a_channel_that_is_set_up_again_does_not_fail_because_of_what_it_refused
     with notified.store.read() as repositories:
         assert repositories.channel_statuses.failing(["hook"]) == set()
         assert "hook" not in repositories.channel_statuses.statuses(now=notified.clock.now)
+
+
+def test_a_failure_after_the_end_of_a_claim_changes_nothing_that_another_collector_has_stored(notified, clock):
+    """The first was suspended during its delivery, and the second has delivered the message in its place."""
+    notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 1})
+    suspended, other = notified.collector(), notified.collector()
+    notified.step(suspended, 1, page=1.0)
+    suspended.look()
+    clock.now += 91
+    other.look()
+    other.finish()
+    suspended.finish(error="the receiver did not answer")
+    other.look()
+    assert notified.told() == [("hook", "opened")]
+    with notified.store.read() as repositories:
+        assert "last_error" not in repositories.channel_statuses.statuses(now=clock.now)["hook"]

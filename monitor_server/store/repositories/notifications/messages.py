@@ -55,13 +55,14 @@ class WaitingEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenMessage:
-    """A message that is neither sent nor given up."""
+    """A message that is neither sent nor given up, as a collector has claimed it."""
 
     id: str
     channel: str
     created_at: float
     body: bytes
     attempts: int
+    claimed_until: float
 
 
 class NotificationMessages:
@@ -179,10 +180,18 @@ class NotificationMessages:
         query = select(MESSAGE.id, MESSAGE.channel, MESSAGE.created_at, MESSAGE.body, MESSAGE.attempts).where(
             IS_OPEN, is_free, MESSAGE.next_attempt_at <= now, MESSAGE.channel.in_(channels)
         )
-        found = [OpenMessage(**row) for row in self._connection.execute(query).mappings()]
+        found = [OpenMessage(**row, claimed_until=until) for row in self._connection.execute(query).mappings()]
         for message in found:
             self._update(message.id, {"claimed_until": until})
         return found
+
+    def holds(self, message: OpenMessage) -> bool:
+        """Return whether a claim on a message is still in force, and let no other collector claim it meanwhile.
+
+        It is not if it has ended and another collector has claimed the message, or has stored a result.
+        """
+        here = (MESSAGE.id == message.id) & (MESSAGE.claimed_until == message.claimed_until)
+        return self._connection.execute(select(MESSAGE.id).where(here).with_for_update()).first() is not None
 
     def release(self, message_id: str | None = None) -> None:
         """End the claim on a message, or all claims if no other collector uses the database."""
