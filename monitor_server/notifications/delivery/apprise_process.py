@@ -33,12 +33,13 @@ WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 def main() -> None:
-    """Check addresses (``check``), or send a message: ``url, title, bodies, format, type, picture, accepted``.
+    """Check addresses (``check``), or send a message.
 
-    ``accepted`` is what earlier attempts have printed as accepted, and is not sent again. The first body that fits the
-    service is sent; if none fits, the last one is sent in parts. The picture is a PNG in Base64, or null; services that
-    take no files get the message without it. With ``networks`` the process is restricted: addresses of Apprise can name
-    files to read, and hosts of the collector's own network.
+    A message has ``url, title, bodies, format, type, picture, incident, accepted``. ``accepted`` is what earlier
+    attempts have printed as accepted, and is not sent again. The first body that fits the service is sent; if none
+    fits, the last one is sent in parts. The picture is a PNG in Base64, or null; services that take no files get the
+    message without it. With ``networks`` the process is restricted: addresses of Apprise can name files to read, and
+    hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -76,6 +77,7 @@ def main() -> None:
                 content = base64.b64decode(png)
                 picture = AttachMemory(content, name="run.png", mimetype="image/png")  # type: ignore[no-untyped-call]
             track(AcceptedParts(given["accepted"]))
+            name_incident(service[0], given["incident"], given["url"])
             service[0].retry = 0  # the collector itself repeats, and a retry within Apprise would not be tracked
             result = service.notify(
                 body=choose_body(given["bodies"], given["title"], service[0]),
@@ -130,6 +132,15 @@ def track(accepted: AcceptedParts) -> None:
     tracker = getattr(base, "_delivery_tracker", None)
     if tracker is not None:
         tracker.set(accepted)
+
+
+def name_incident(service: Any, key: str, url: str) -> None:  # noqa: ANN401 - of Apprise
+    """Let PagerDuty have one incident for a key, which a success resolves; the URL may say something else.
+
+    By default Apprise opens an incident for each part of each message, also for a repeat and for the end of an alert.
+    """
+    if hasattr(service, "dedup") and "dedup=" not in url and "action=" not in url:
+        service.action, service.dedup = "map", key
 
 
 def _name(slot: tuple[int | None, tuple[type, str]]) -> str:

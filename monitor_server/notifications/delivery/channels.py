@@ -66,6 +66,7 @@ def deliver(
         ],
         "format": channel.format,
         "type": _type(message),
+        "incident": _incident(message),
         "picture": None if picture is None else base64.b64encode(picture).decode(),
         "networks": None if networks is None else networks.added,
     }
@@ -120,6 +121,17 @@ def check_channels(file: NotificationFile, *, networks: Networks | None = None) 
 def _type(message: Mapping[str, Any]) -> str:
     is_resolved = set(message["counts"]["changes"]) == {"resolved"}
     return "success" if is_resolved else TYPES[message["severity"]]
+
+
+def _incident(message: Mapping[str, Any]) -> str:
+    """Return the key of the incident of a message: its alert at this severity, or the message if it has several.
+
+    A service adds what has the key of an open incident to it, and notifies nobody. So an alert that becomes more severe
+    needs another key.
+    """
+    if message["counts"]["alerts"] != 1 or not message["alerts"]:
+        return str(message["id"])
+    return f"{message['alerts'][0]['id']}/{message['alerts'][0]['severity']}"
 
 
 def _run_apprise(

@@ -7,7 +7,10 @@ import html
 import io
 import json
 import re
+import ssl
+import subprocess
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from aiosmtpd.smtp import SMTP
@@ -340,3 +343,54 @@ def test_what_was_accepted_before_the_process_ended_is_not_sent_again(receiver):
         under_way.append(Cancellation())
     asked = [("user_id" in body, "group_id" in body) for body in receiver.bodies]
     assert asked == [(True, False), (False, True), (False, True)]
+
+
+@pytest.fixture
+def incidents(tmp_path, monkeypatch):
+    """What PagerDuty receives, behind a proxy that answers in its place."""
+    key, chain = tmp_path / "key.pem", tmp_path / "chain.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=events.pagerduty.com"]
+    subprocess.run([*command, "-keyout", key, "-out", chain], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+    received = []
+
+    class PagerDuty(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(202)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Print nothing."""
+
+    class Proxy(PagerDuty):
+        def do_CONNECT(self):
+            self.send_response(200)
+            self.end_headers()
+            with context.wrap_socket(self.connection, server_side=True) as encrypted:
+                PagerDuty(encrypted, self.client_address, self.server)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.server_address[1]}")
+        yield received
+        server.shutdown()
+        thread.join()
+
+
+@sqlite_only
+def test_an_alert_has_one_incident_which_its_end_resolves(start_collector, scripted, incidents, tmp_path):
+    """PagerDuty pages nobody because an alert has ended."""
+    channel = (
+        '[channels.pager]\nurl = "pagerduty://integration-key@api-key?verify=no"\n[[routes]]\nchannels = ["pager"]\n'
+    )
+    live = start_collector(engine=scripted, notifications=written(tmp_path, channel, AT_ONCE))
+    live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    eventually(lambda: incidents)
+    live.send(run="r", records=[{"step": 8, "scalars": {"page": 0.0}}])
+    eventually(lambda: len(incidents) == 2)
+    opened, resolved = incidents
+    assert [opened["event_action"], resolved["event_action"]] == ["trigger", "resolve"]
+    assert opened["dedup_key"] == resolved["dedup_key"] == f"{live.get('/alerts')['items'][0]['id']}/critical"
