@@ -120,16 +120,19 @@ def save_document(
 
 
 def _severity(before: NotificationFile, after: NotificationFile, name: str) -> Literal["critical", "warning"]:
-    """Return the severity of a change for a channel: critical if the channel may receive less than before.
+    """Return the severity of a change for a channel: critical if the channel may receive less, or later, than before.
 
     Each severity has its own limit of notices, so that minor changes do not use up the notices of a removal.
     """
-    channel = after.channels.get(name)
-    is_same = channel is not None and (channel.type, channel.url) == (
-        before.channels[name].type,
-        before.channels[name].url,
-    )
-    return "warning" if is_same and before.routes == after.routes else "critical"
+    is_minor = _delivery(before, name) == _delivery(after, name)
+    return "warning" if is_minor else "critical"
+
+
+def _delivery(file: NotificationFile, name: str) -> tuple[object, ...]:
+    """Return what decides whether and when messages to a channel arrive and are believed: all but their form."""
+    channel = file.channels.get(name)
+    reach = None if channel is None else (channel.type, channel.url, getattr(channel, "secret", None))
+    return reach, file.routes, file.match, file.grouping, file.limits, file.fallback
 
 
 def _tell(

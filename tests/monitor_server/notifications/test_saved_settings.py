@@ -314,9 +314,12 @@ def test_changes_of_little_account_do_not_use_up_the_notice_of_a_removal(guarded
     saved(guarded, admin, document({"hook": hook(receiver)}))
     assert saved(guarded, admin, document({"hook": hook(receiver)}), version=1)["version"] == 1
     for version in range(1, saving.MAX_NOTICES + 3):
-        match = "all" if version % 2 else "first"
-        saved(guarded, admin, document({"hook": hook(receiver)}, match=match), version=version)
-    saved(guarded, admin, NOTHING, version=saving.MAX_NOTICES + 3)
+        channels = {"hook": hook(receiver)} | ({"spare": hook(receiver)} if version % 2 else {})
+        saved(guarded, admin, document(channels), version=version)
+    longer = document({"hook": hook(receiver)}, grouping={"window_seconds": 86_400})
+    saved(guarded, admin, longer, version=saving.MAX_NOTICES + 3)
+    eventually(lambda: [body for body in receiver.bodies if "grouping changed" in body["notice"]])
+    saved(guarded, admin, NOTHING, version=saving.MAX_NOTICES + 4)
     eventually(lambda: [body for body in receiver.bodies if "channel hook removed" in body["notice"]])
 
 
