@@ -5,6 +5,7 @@ from typing import Final
 
 from monitor_server.alerts.lifecycle import Lifecycle
 from monitor_server.detection.protocol import Finding, Phase
+from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
@@ -21,6 +22,8 @@ def update_collector_alerts(
 ) -> list[tuple[Run, Alert]]:
     """Open, update and resolve the alerts about the collector by its findings. No notification is sent for them.
 
+    While their run is being deleted there are none.
+
     Args:
         repositories: An open transaction.
         findings: The findings that hold, at step 0: the collector makes no steps.
@@ -35,7 +38,10 @@ def update_collector_alerts(
     if run is None:
         if not findings:
             return []
-        run = _add_run(repositories, run_id, now)
+        try:
+            run = _add_run(repositories, run_id, now)
+        except DeletionUnderWay:  # what the findings are about must be stored all the same
+            return []
     alerts = Lifecycle(repositories.alerts.open(run_id), run_id)
     changed = alerts.reconcile(findings, phase=str(Phase.UNKNOWN), step=0, now=now, concerns=concerns)
     alerts.save(repositories, now=now)

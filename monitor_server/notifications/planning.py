@@ -46,7 +46,8 @@ def retry_delay(attempts: int, *, jitter: float) -> float:
 
     Args:
         attempts: The number of failed attempts, at least 1.
-        jitter: Between 0 and 1; the delay is multiplied by 0.5 to 1.5, so that retries to many receivers spread out.
+        jitter: Between 0 and 1; a shorter delay is multiplied by 0.5 to 1.5, so that retries to many receivers spread
+            out.
     """
     exponent = min(attempts - 1, 16)  # a larger exponent gives the longest delay as well
-    return min(FIRST_RETRY_SECONDS * 2.0**exponent, LONGEST_RETRY_SECONDS) * (0.5 + jitter)
+    return min(FIRST_RETRY_SECONDS * 2.0**exponent * (0.5 + jitter), LONGEST_RETRY_SECONDS)

@@ -159,5 +159,5 @@ def test_when_the_next_message_may_go(rank, recent, expected):
 def test_retries_wait_twice_as_long_each_time_to_five_minutes():
     """In the middle of their jitter, and between half and one and a half of it."""
     assert [retry_delay(attempts, jitter=0.5) for attempts in (1, 2, 3, 4)] == [2.0, 4.0, 8.0, 16.0]
-    assert retry_delay(10_000, jitter=0.5) == 300.0
+    assert retry_delay(10_000, jitter=0.5) == retry_delay(10_000, jitter=1.0) == 300.0
     assert (retry_delay(1, jitter=0.0), retry_delay(1, jitter=1.0)) == (1.0, 3.0)

@@ -5,12 +5,14 @@ from itertools import count
 import pytest
 from sqlalchemy import select
 
+from monitor_server.alerts.collector_alerts import PROJECT, RUN
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.silences import Silence
 from monitor_server.store.tables import notification_events
 from tests.monitor_server.conftest import StepClock
 from tests.monitor_server.notifications.notifying_collectors import NotifyingCollector, document_of, save
 from tests.store_connections import current_connection
+from trainer_hooks import wire
 
 AT_ONCE = {"wait_seconds": 0, "window_seconds": 0}
 ESCALATED = {"channels": ["hook"], "escalate": [{"after_minutes": 5, "channels": ["oncall"]}]}
@@ -285,3 +287,20 @@ def test_a_failure_after_the_end_of_a_claim_changes_nothing_that_another_collect
     assert notified.told() == [("hook", "opened")]
     with notified.store.read() as repositories:
         assert "last_error" not in repositories.channel_statuses.statuses(now=clock.now)["hook"]
+
+
+def test_a_failure_is_stored_while_the_run_of_the_alerts_about_the_collector_is_deleted(notified, clock):
+    """Somebody deletes it while a channel fails: the fallback is told of the alert all the same."""
+    notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 1})
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    for attempt in range(4):
+        if attempt == 3:  # the alert about the channel has opened
+            with notified.store.write() as repositories:
+                repositories.retention.begin_deletion([wire.run_id(PROJECT, RUN)], now=clock.now)
+        collector.look()
+        clock.now += 15
+        collector.finish("hook", error="it refuses")
+        clock.now += 15
+    collector.look()
+    assert ("spare", "opened") in notified.told()
