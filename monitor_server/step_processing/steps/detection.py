@@ -15,7 +15,15 @@ import msgspec
 
 from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
+from monitor_server.detection.protocol import (
+    RULE_PREFIX,
+    Acknowledgement,
+    Assessment,
+    Finding,
+    Observation,
+    Phase,
+    Severity,
+)
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories import Repositories
@@ -155,7 +163,7 @@ class Tracker:
 
     def _observe(self, context: RunContext, tracked: _TrackedEngine, step: Step) -> list[Alert]:
         run, last = context.run, tracked.seen
-        assessment = self._detect(run, tracked.engine, step)
+        assessment, error = self._detect(run, tracked.engine, step)
         tracked.seen, tracked.is_changed = (step.attempt, step.step), True
         # Detectors that begin anew replace all phases from here on, including those that were found before a reset.
         rewinds = last is None or step.step <= last[1]
@@ -168,11 +176,12 @@ class Tracker:
             phase=run.phase,
             step=step.step,
             now=context.now,
-            concerns=lambda kind: not is_clock_kind(kind),
+            concerns=lambda kind: not is_clock_kind(kind) if error is None else _is_known_without_detection(kind),
             rewinds=rewinds,
         )
 
-    def _detect(self, run: Run, engine: DetectionEngine, step: Step) -> Assessment:
+    def _detect(self, run: Run, engine: DetectionEngine, step: Step) -> tuple[Assessment, Exception | None]:
+        """Return the assessment of a step, and the error of detection if it says nothing about other findings."""
         observation = Observation(
             step=step.step,
             signals=step.signals,
@@ -182,10 +191,10 @@ class Tracker:
         )
         begin = perf_counter()
         try:
-            return engine.update(observation)
+            return engine.update(observation), None
         except Exception as error:  # an error of a detector must not cost the trainer its records
             log.exception("detection failed at step %d of run %s", step.step, run.id)
-            return _degraded_assessment(step.step, error)
+            return _degraded_assessment(step.step, error), error
         finally:
             self._on_seconds(perf_counter() - begin)
 
@@ -212,6 +221,11 @@ def _change_of_phase(run_id: str, phase: str, *, step: int, rewinds: bool) -> Ca
         repositories.phases.begin(run_id, phase, step=step)
 
     return write
+
+
+def _is_known_without_detection(kind: str) -> bool:
+    """Whether a step tells if an alert of a kind still holds, although detection has failed at the step."""
+    return kind == MONITOR_DEGRADED or kind.startswith(RULE_PREFIX)
 
 
 def _degraded_assessment(step: int, error: Exception) -> Assessment:

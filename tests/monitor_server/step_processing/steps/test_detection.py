@@ -116,6 +116,17 @@ def test_a_failing_detector_opens_an_alert_and_the_next_step_resolves_it(scripte
         assert (resolved.kind, resolved.state) == ("monitor_degraded", "resolved")
 
 
+def test_a_failing_detector_resolves_no_other_alert(scripted, working):
+    """Whether its finding holds was not observed, so nobody is told that it has ended and opened again."""
+    tracker = Tracker(scripted)
+    with working() as context:
+        (opened,) = tracker.observe(context, _step(1, page=1.0))
+        tracker.observe(context, _step(2, fail=1.0))
+        tracker.observe(context, _step(3, page=1.0))
+        assert [alert.id for alert in context.alerts.firing] == [opened.id]
+        assert [each.alert.kind for each in context.alerts.transitions] == ["scripted", *["monitor_degraded"] * 2]
+
+
 def test_phases_begin_where_they_change_and_a_rewind_replaces_them(scripted, working):
     """Healthy from step 1 on and decay from step 3 on; attempt 2 goes back to step 2 and is healthy there."""
     tracker = Tracker(scripted)
