@@ -21,6 +21,8 @@ MEMORY_BYTES: Final = 1024 * 1024 * 1024
 SERVICE_SECONDS: Final = 30.0
 MOST_LINES: Final = 100
 LONGEST_LINE: Final = 1_000
+# Each part of a text message costs its sender, and takes seconds in which Apprise waits for the limits of the service.
+MOST_PARTS: Final = 3
 # Actions other than connections that a service may not cause: none may start a program or change a file.
 REFUSED: Final = frozenset({
     "os.exec", "os.fork", "os.forkpty", "os.link", "os.mkdir", "os.posix_spawn", "os.remove", "os.rename", "os.rmdir",
@@ -36,10 +38,9 @@ def main() -> None:
     """Check addresses (``check``), or send a message.
 
     A message has ``url, title, bodies, format, type, picture, incident, accepted``. ``accepted`` is what earlier
-    attempts have printed as accepted, and is not sent again. The first body that fits the service is sent; if none
-    fits, the last one is sent in parts. The picture is a PNG in Base64, or null; services that take no files get the
-    message without it. With ``networks`` the process is restricted: addresses of Apprise can name files to read, and
-    hosts of the collector's own network.
+    attempts have printed as accepted, and is not sent again. `choose_body` chooses among the bodies. The picture is a
+    PNG in Base64, or null; services that take no files get the message without it. With ``networks`` the process is
+    restricted: addresses of Apprise can name files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -69,7 +70,8 @@ def main() -> None:
     else:
         service = apprise.Apprise(asset=asset)
         if service.add(given["url"]):
-            if "overflow=" not in given["url"]:
+            has_own_overflow = "overflow=" in given["url"]
+            if not has_own_overflow:
                 service[0].overflow_mode = apprise.OverflowMode.SPLIT
             png = given.get("picture")
             picture = None
@@ -80,7 +82,12 @@ def main() -> None:
             name_incident(service[0], given["incident"], given["url"])
             service[0].retry = 0  # the collector itself repeats, and a retry within Apprise would not be tracked
             result = service.notify(
-                body=choose_body(given["bodies"], given["title"], service[0]),
+                body=choose_body(
+                    given["bodies"],
+                    given["title"],
+                    service[0],
+                    most_parts=sys.maxsize if has_own_overflow else MOST_PARTS,
+                ),
                 title=given["title"],
                 notify_type=given["type"],
                 body_format=given["format"],
@@ -151,10 +158,16 @@ def _name(slot: tuple[int | None, tuple[type, str]]) -> str:
     return hashlib.sha256(repr(named).encode()).hexdigest()
 
 
-def choose_body(bodies: Sequence[str], title: str, service: Any) -> str:  # noqa: ANN401 - of Apprise
-    """Return the first text that fits the service; if none fits, the last one, which Apprise then divides."""
+def choose_body(bodies: Sequence[str], title: str, service: Any, *, most_parts: int = MOST_PARTS) -> str:  # noqa: ANN401 - of Apprise
+    """Return the text for a service.
+
+    This is the first one that fits. If none fits, it is the last but one, which Apprise divides. If that had more than
+    ``most_parts``, as in a text message to a phone, it is the last one.
+    """
+    *full, brief = bodies
     longest = service.body_maxlen - (0 if service.title_maxlen > 0 else len(title) + 2)
-    return next((body for body in bodies if len(body) <= longest), bodies[-1])
+    chosen = next((body for body in full if len(body) <= longest), full[-1])
+    return chosen if len(chosen) <= most_parts * max(longest, 1) else brief
 
 
 def confine(added: Sequence[str]) -> Sequence[object]:

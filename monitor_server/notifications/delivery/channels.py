@@ -62,7 +62,8 @@ def deliver(
         "title": title(message),
         # Services take texts of 1,000 to 35,000 characters, so the first text that fits is sent.
         "bodies": [
-            f"{write(message, most_alerts=most)}\n\nReference: {message['id']}" for most in range(max(named, 1), 0, -1)
+            f"{body}\n\nReference: {message['id']}"
+            for body in [*(write(message, most_alerts=most) for most in range(max(named, 1), 0, -1)), _url(message)]
         ],
         "format": channel.format,
         "type": _type(message),
@@ -123,15 +124,24 @@ def _type(message: Mapping[str, Any]) -> str:
     return "success" if is_resolved else TYPES[message["severity"]]
 
 
+def _url(message: Mapping[str, Any]) -> str:
+    """Return the address of the alert of a message, or of the dashboard; the title says the rest in few words."""
+    only = _only_alert(message)
+    return str(message["url"] if only is None else only["url"])
+
+
 def _incident(message: Mapping[str, Any]) -> str:
     """Return the key of the incident of a message: its alert at this severity, or the message if it has several.
 
     A service adds what has the key of an open incident to it, and notifies nobody. So an alert that becomes more severe
     needs another key.
     """
-    if message["counts"]["alerts"] != 1 or not message["alerts"]:
-        return str(message["id"])
-    return f"{message['alerts'][0]['id']}/{message['alerts'][0]['severity']}"
+    only = _only_alert(message)
+    return str(message["id"]) if only is None else f"{only['id']}/{only['severity']}"
+
+
+def _only_alert(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return message["alerts"][0] if message["counts"]["alerts"] == 1 and message["alerts"] else None
 
 
 def _run_apprise(

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 from aiosmtpd.smtp import SMTP
@@ -19,6 +20,7 @@ from PIL import Image
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import AppriseChannel
+from monitor_server.notifications.delivery.apprise_process import choose_body
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.channels import check_channels, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
@@ -394,3 +396,13 @@ def test_an_alert_has_one_incident_which_its_end_resolves(start_collector, scrip
     opened, resolved = incidents
     assert [opened["event_action"], resolved["event_action"]] == ["trigger", "resolve"]
     assert opened["dedup_key"] == resolved["dedup_key"] == f"{live.get('/alerts')['items'][0]['id']}/critical"
+
+
+@pytest.mark.parametrize(("longest", "chosen"), [(160, "brief"), (1_024, "full"), (4_096, "long")])
+def test_a_text_message_to_a_phone_is_a_title_and_an_address(longest, chosen):
+    """Ten messages about one alert would follow each other for a minute, and cost as much."""
+    service = SimpleNamespace(body_maxlen=longest, title_maxlen=0)  # as the services of Apprise state it
+    texts = {"long": "x" * 4_000, "full": "x" * 1_400, "brief": "https://vitals.example/runs/r/alerts/a"}
+    title = "[CRITICAL] death_spiral in r (p)"
+    assert choose_body(list(texts.values()), title, service) == texts[chosen]
+    assert choose_body(list(texts.values()), title, service, most_parts=100) != texts["brief"]
