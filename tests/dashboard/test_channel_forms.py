@@ -126,6 +126,15 @@ def test_routes_are_added_moved_and_removed(settings):
     assert [route["channels"] for route in without_route(settings, 0)["routes"]] == [["hook"], ["team"]]
 
 
+def test_a_project_whose_name_has_a_comma_keeps_it_when_its_route_is_edited(settings):
+    """Otherwise the route would be of two other projects, and nobody be told of this one."""
+    projects = ["search, v2", "a", '"b"']
+    edited = with_route(settings, 0, route_fields(settings, 0) | {"projects": 'a, "search, v2"'})
+    assert edited["routes"][0]["projects"] == ["a", "search, v2"]
+    held = settings | {"routes": [settings["routes"][0] | {"projects": projects}]}
+    assert with_route(held, 0, route_fields(held, 0))["routes"][0]["projects"] == projects
+
+
 def test_what_is_wrong_stands_at_its_field():
     """The message omits its place; messages without a field in the form are returned separately."""
     detail = (

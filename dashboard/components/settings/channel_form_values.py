@@ -1,5 +1,6 @@
 """Converts the forms of channels and routes to the API's form, and back: pure functions of settings."""
 
+import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -146,8 +147,8 @@ def route_fields(settings: NotificationSettings, number: int | None) -> dict[str
     route = settings["routes"][number]
     level = route["escalate"][0] if route["escalate"] else None
     return empty | {
-        "channels": route["channels"], "severity": route["severity"], "projects": ", ".join(route["projects"]),
-        "kinds": ", ".join(route["kinds"]), "days": route["days"], "hours": route["hours"] or "",
+        "channels": route["channels"], "severity": route["severity"], "projects": _join(route["projects"]),
+        "kinds": _join(route["kinds"]), "days": route["days"], "hours": route["hours"] or "",
         "time_zone": route["time_zone"], "resolved": _switch(route["resolved"]),
         "after_minutes": None if level is None else level["after_minutes"],
         "escalate": [] if level is None else level["channels"],
@@ -224,7 +225,14 @@ def _to_list(value: object) -> list[Any]:
 
 
 def _split(value: object) -> list[str]:
-    return [part.strip() for part in _text(value).split(",") if part.strip()]
+    """Return the names that commas divide; a name in quotation marks may contain commas."""
+    row = next(csv.reader([" ".join(_text(value).splitlines())], skipinitialspace=True), [])
+    return [part.strip() for part in row if part.strip()]
+
+
+def _join(names: Iterable[str]) -> str:
+    """Return names as one text, from which `_split` returns the same names."""
+    return ", ".join('"' + name.replace('"', '""') + '"' if {*name} & {",", '"'} else name for name in names)
 
 
 def _without(names: Sequence[str], name: str) -> list[str]:

@@ -101,7 +101,7 @@ def route_form(names: dict[str, str]) -> Component:
             dcc.Store(id=channel_ids.ROUTE_EDITED),
             fields.any_of("channels", "To the channels", names, empty="choose channels"),
             fields.choice("severity", "Alerts", SEVERITIES, value="warning"),
-            fields.text("projects", "Of projects, with commas (empty: all)"),
+            fields.text("projects", 'Of projects, with commas, such as a, "b, c" (empty: all)'),
             fields.text("kinds", "Of kinds, with commas (empty: all)"),
             fields.any_of("days", "On the days", DAYS, empty="every day"),
             fields.text("hours", "At hours, such as 08:00-18:00", maxLength=20),
