@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from monitor_server.action_links.issuing import LinkAction
 from monitor_server.action_links.using import FoundLink, LinkState
+from monitor_server.alerts.liveness import LOST
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.text_safety.printable import printable
 
@@ -45,6 +46,10 @@ EFFECTS: Final = {
     LinkAction.ROLLBACK: "The trainer is asked to go back to the last healthy checkpoint. Later steps are lost. It "
     "does so only if the person who started it allows such requests, and it answers in the history of the alert.",
 }
+GIVES_UP: Final = (
+    "The alert is marked as acknowledged, and escalations end. The run is given up: it counts as stopped until its "
+    "trainer sends again."
+)
 HAS_DONE: Final = {
     LinkAction.ACKNOWLEDGE: "It acknowledged the alert.",
     LinkAction.SILENCE: "It silenced the alert for an hour.",
@@ -76,7 +81,7 @@ def draw_link(found: FoundLink, *, now: float) -> str:
         return _page("This link cannot be used", f"<p>{text(_reason(found))}</p>{shown}")
     minutes = max(1, math.ceil((found.link.expires_at - now) / 60.0))
     body = (
-        f"<p>{text(EFFECTS[action])}</p>{_alert(found)}"
+        f"<p>{text(_effect(found))}</p>{_alert(found)}"
         f'<form method="post"><input type="hidden" name="confirmation" value="{text(found.confirmation)}">'
         f"<button>{text(BUTTONS[action])}</button></form>"
         f'<p class="muted">The link can be used once, until {_time(found.link.expires_at)} (for '
@@ -110,6 +115,12 @@ def draw_unknown(found: FoundLink) -> str:
 def draw_problem(heading: str, words: str) -> str:
     """Draw a page without data of a run."""
     return _page(heading, f"<p>{text(words)}</p>")
+
+
+def _effect(found: FoundLink) -> str:
+    """Return what a press of the button does; the acknowledgement of a lost trainer also gives its run up."""
+    action = LinkAction(found.link.action)
+    return GIVES_UP if action is LinkAction.ACKNOWLEDGE and found.alert.kind == LOST else EFFECTS[action]
 
 
 def _reason(found: FoundLink) -> str:

@@ -68,6 +68,15 @@ def test_opening_a_link_never_acts_however_often_a_scanner_does_it(reader):
     assert reader.alert()["stage"] == "firing"
 
 
+@sqlite_only
+def test_the_page_says_that_the_acknowledgement_of_a_lost_trainer_gives_its_run_up(reading, clock):
+    """On the page of any other alert the run continues unchanged."""
+    reader = reading(clock=clock, stall_minimum_seconds=100, lost_factor=2)
+    reader.live.send(run="r", project="p", records=[{"step": 7, "scalars": {"a": 1.0}}])
+    clock.now += 1_000
+    assert b"it counts as stopped until its trainer sends again" in reader.open(reader.links()["acknowledge"]).data
+
+
 def test_a_used_link_says_what_it_did_and_shows_nothing_of_the_run(reader):
     """This holds for GET and for a replay of the form; an old message reveals nothing of a run that goes on."""
     token = reader.links()["acknowledge"]
