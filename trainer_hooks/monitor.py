@@ -72,11 +72,15 @@ class Monitor:
         policy: As given.
         texts: Whether texts of responses may leave the process; only then do adapters decode them.
         drops: Counts dropped records by reason; adapters count their own errors here.
+        end_at_exit: How the run has ended where nothing has closed the monitor when the interpreter exits. Python does
+            not tell whether ``SystemExit`` ended the script, so an adapter that closes at the end of training sets
+            ``stopped``.
     """
 
     policy: ActionPolicy | None = None
     texts: bool = False
     drops: DropCounter
+    end_at_exit: RunEnd = "finished"
     _why_silent: str = ""
 
     def __init__(
@@ -308,7 +312,7 @@ class Monitor:
 
     def _close_at_exit(self) -> None:
         # Set by the interpreter when an exception ends the script.
-        end: RunEnd = "stopped" if getattr(sys, "last_value", None) is not None else "finished"
+        end: RunEnd = "stopped" if getattr(sys, "last_value", None) is not None else self.end_at_exit
         self._close(end, sending_seconds=_share_exit_seconds(self._close_timeout_seconds))
 
     def _silence(self) -> None:

@@ -1,5 +1,7 @@
 import copy
+import os
 import pickle
+from pathlib import Path
 
 import pytest
 import tiny_trl
@@ -7,10 +9,26 @@ import torch
 from datasets import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
+from tests import warm
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import transformers, trl
 from trainer_hooks.callbacks.transformers import VitalsCallback
 from trainer_hooks.wire import decode_record
+
+PREEMPTED = """
+import os, signal, sys
+from pathlib import Path
+from transformers import TrainerCallback
+from test_transformers import VitalsCallback, tiny_trainer
+
+class Preempting(TrainerCallback):
+    def on_step_end(self, _args, state, *_, **__):
+        if state.global_step == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+tiny_trainer(Path(sys.argv[1]), [VitalsCallback(run="preempted"), Preempting()]).train()
+"""
 
 
 def tiny_trainer(folder, callbacks=(), **options):
@@ -175,6 +193,17 @@ def test_a_training_after_one_that_raised_is_an_attempt_of_its_own(tmp_path, col
     assert [step for _, step in later] == [1, 2, 3, 4]
     assert {attempt > first[0] for attempt, _ in later} == {True}
     assert [batch.end for batch in collector.batches if batch.end] == ["stopped", "finished"]
+
+
+def test_a_signal_handler_that_ends_the_script_in_a_training_stops_the_run(tmp_path, collector):
+    """SIGTERM becomes `SystemExit`, which the exit of the interpreter does not see; no end of the training comes."""
+    script = tmp_path / "preempted.py"
+    script.write_text(PREEMPTED)
+    environ = os.environ | {"PYTHONPATH": f"{warm.ROOT}:{Path(__file__).parent}", "RLVITALS_URL": collector.url}
+    done = warm.run([str(script), str(tmp_path)], env=environ, timeout=PATIENCE_SECONDS)
+    assert done.returncode == 143, done.stdout
+    assert [record.step for record in collector.records] == [1, 2]
+    assert collector.batches[-1].end == "stopped"
 
 
 def test_a_trainer_copied_in_the_middle_of_its_training_trains_apart_from_it(tmp_path, collector):

@@ -70,6 +70,17 @@ def test_a_number_that_no_float_holds_costs_only_itself(log):
     assert record.summaries["hooks/rejected_scalars"].value() == 2
 
 
+def test_an_array_of_one_number_is_a_number_where_reading_it_costs_no_wait(log, caplog):
+    """A tensor on a device is counted, because training would wait for it, and the log says what to do."""
+    numbers = {"grad": torch.tensor(0.5, requires_grad=True), "half": torch.ones(1, 1, dtype=torch.bfloat16)}
+    others = {"many": torch.ones(2), "flag": torch.tensor(True), "away": torch.ones(1, device="meta")}
+    record = log({"actor/entropy": np.array([1.5]), "actor/ppo_kl": torch.tensor(math.nan), **numbers, **others})
+    assert math.isnan(record.scalars.pop("kl/old"))
+    assert record.scalars == {"entropy/mean": 1.5, "verl/grad": 0.5, "verl/half": 1.0}
+    assert record.summaries["hooks/rejected_scalars"].value() == 1
+    assert "'verl/away' must be a number: training would wait for a tensor on meta; log its item()" in caplog.text
+
+
 def test_with_one_update_a_rollout_ratios_are_left_out(log):
     """Ratios are left out because they are 1 by construction."""
     config = {"actor_rollout_ref": {"actor": {"ppo_epochs": 1, "ppo_mini_batch_size": 8}}, "data": {}}

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 from trainer_hooks.signals import NAMES
+from trainer_hooks.text_safety import describe_error
 
 __all__ = ["OPENRLHF", "PARTIAL_STEP", "SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
 
@@ -100,18 +101,22 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
 
     A metric that is logged under a canonical name keeps it. A canonical number is kept even if it is NaN or infinite,
     because that is data; any other number only if it is finite, because a user's own metric may be NaN by design. A
-    number that no float can hold, such as 10**400, is returned as it is, so that `log_step` counts it.
+    number that cannot be read, such as 10**400 or a tensor on a device, for which training would wait, is returned in a
+    form that `log_step` counts.
 
     Args:
-        metrics: Numbers by the trainer's name; values that are no numbers are left out.
+        metrics: Numbers by the trainer's name, or arrays of one; values that are no numbers are left out.
         names: Canonical names by the trainer's, one of the tables of this module.
         prefix: Put before names that the table does not hold.
     """
     numbers: dict[str, Any] = {}
     for name, value in metrics.items():
         # isinstance with an abstract class is slow, and nearly all values are floats.
-        if type(value) is not float and (isinstance(value, bool) or not isinstance(value, Real)):
-            continue
+        if type(value) is not float:
+            if not isinstance(value, Real):
+                value = _read_array(value)  # noqa: PLW2901
+            if isinstance(value, bool) or not isinstance(value, Real | _Unread):
+                continue
         known = names.get(name, name)
         found = known if known in SIGNALS else f"{prefix}/{name}"
         try:
@@ -122,3 +127,30 @@ def canonical(metrics: Mapping[str, object], names: Mapping[str, str], *, prefix
         if known in SIGNALS or math.isfinite(number):
             numbers[found] = number
     return numbers
+
+
+class _Unread:
+    """Stands for a number that is not read; `log_step` counts it, and its log says why.
+
+    Args:
+        why: Why it is not read.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def __float__(self) -> float:
+        raise TypeError(self._why)
+
+
+def _read_array(value: Any) -> object:
+    """Return the number in an array or a tensor of one element, and any other value as it is."""
+    try:
+        if not callable(getattr(value, "item", None)) or math.prod(value.shape) != 1:
+            return value
+        device = getattr(value, "device", "cpu")
+        if hasattr(value, "full_tensor") or getattr(device, "type", device) != "cpu":
+            return _Unread(f"training would wait for a tensor on {device}; log its item()")
+        return value.item()
+    except Exception as error:  # noqa: BLE001 - a value of the user's may raise anything
+        return _Unread(describe_error(error))

@@ -107,6 +107,8 @@ def clipped_surrogate(log_ratio: Tensor, weight: Tensor, low: Tensor | float, hi
         high: ε above one, likewise.
     """
     # In logarithms, because a ratio beyond the largest float is infinite, and its slope 0 · ∞ where the clip holds it.
+    # Without an advantage the ratio has no weight, and no clip may hold it.
+    log_ratio = torch.where((weight == 0) & (log_ratio > 0), 0.0, log_ratio)
     below, above = _log(1 - low, log_ratio), _log(1 + high, log_ratio)
     # Not clamp, whose slope at NaN is 0.
     lowered = torch.where(log_ratio > above, above, log_ratio)

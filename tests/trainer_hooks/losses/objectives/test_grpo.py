@@ -48,6 +48,9 @@ def test_a_ratio_beyond_the_largest_float_is_clipped_like_any_other(clip):
     assert held.item() == pytest.approx(-(1.2 + 1.0) / 4)
     assert new.grad.tolist() == [[0.0, -0.25], [0.0, 0.0], [0.0, 0.0]]
     assert grpo_loss(*arrays, clip_low=clip, clip_high=clip).item() == math.inf
+    new.grad = None
+    grpo_loss(*arrays[:2], every & (advantages == 0)[:, None], advantages, clip_high=math.inf).backward()
+    assert not new.grad.any()
 
 
 @settings(max_examples=40, deadline=None)

@@ -103,6 +103,8 @@ class StreamingCallback(TrainerCallback):
             remove_repetitions(self, trainer.callback_handler.callbacks)
         if self._monitor is None:
             self._monitor = self._connect(args, trainer)
+            # A signal handler may end the script in the middle of the training.
+            self._monitor.end_at_exit = "stopped"
         if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
             return
         self._guard.count_for(self._monitor)
