@@ -68,16 +68,24 @@ class _OpenSockets:
 
     The timeouts of a connection count anew for each part that arrives, so a server that sends a byte at a time is never
     too slow for them.
+
+    Args:
+        connect_timeout_seconds: Longest wait for a connection. urllib3's own timeout for that also limits the time in
+            which a batch is sent, which is seconds where the network is slow or the collector busy.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, connect_timeout_seconds: float) -> None:
+        self._connect_timeout_seconds = connect_timeout_seconds
         self._newest: socket.socket | None = None
 
     def noting(self, kind: type[Any]) -> type[Any]:
         """Return a class of urllib3's connections that notes each socket here."""
 
         def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's, with TLS or without
+            sending_seconds, connection.timeout = connection.timeout, self._connect_timeout_seconds
             kind.connect(connection)
+            connection.timeout = sending_seconds
+            connection.sock.settimeout(sending_seconds)
             self._newest = connection.sock
 
         return type(kind.__name__, (kind,), {"connect": connect})
@@ -122,7 +130,7 @@ class HttpTransport:
         url: Address of the collector, such as ``http://127.0.0.1:8600``.
         api_key: Sent as a bearer token where given.
         connect_timeout_seconds: Longest wait for a connection.
-        read_timeout_seconds: Longest wait for the next part of the answer.
+        read_timeout_seconds: Longest time for sending the batch, and longest wait for the next part of the answer.
         exchange_seconds: Longest time for a batch and its answer together.
 
     Raises:
@@ -151,11 +159,11 @@ class HttpTransport:
                 maxsize=1,
                 headers=headers,
                 retries=False,
-                timeout=Timeout(connect=connect_timeout_seconds, read=read_timeout_seconds),
+                timeout=Timeout(connect=read_timeout_seconds, read=read_timeout_seconds),
             )
         except ValueError as error:
             raise ConfigurationError(f"url must look like http://host:8600, got {url!r}: {error}") from error
-        self._sockets = _OpenSockets()
+        self._sockets = _OpenSockets(connect_timeout_seconds)
         self._pool.ConnectionCls = self._sockets.noting(self._pool.ConnectionCls)
 
     def send(self, body: bytes) -> Receipt:

@@ -169,6 +169,26 @@ def test_what_is_quick_enough_is_not_cut(collector):
         transport.send(encode(Batch(schema_version=1, run="r", records=[])))
 
 
+def test_a_batch_may_take_longer_than_a_connection():
+    """A collector that reads late, or a slow network, gets the batch on the first connection; else it never would."""
+    body, receipt = bytes(16 << 20), encode(Receipt(run_id="r", accepted=1))
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as trainer:
+        transport = HttpTransport(f"http://127.0.0.1:{server.getsockname()[1]}", connect_timeout_seconds=0.05)
+        server.settimeout(PATIENCE_SECONDS)
+        sending = trainer.submit(transport.send, body)
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as stream:
+            for batch in (sending, None):
+                sending = batch or trainer.submit(transport.send, body)
+                with pytest.raises(TimeoutError):
+                    sending.result(0.2)
+                while stream.readline() != b"\r\n":
+                    pass
+                stream.read(len(body))
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(receipt), receipt))
+                assert sending.result(PATIENCE_SECONDS).accepted == 1
+
+
 def test_success_resets_the_backoff():
     """After a delivery, the next failure starts again with the first delay."""
     transport, clock = backing_off(*[UnavailableError("down")] * 3)
