@@ -68,9 +68,11 @@ class CopyPool:
         """
         if not given.get("copy", True):
             nbytes = 0
-            for name, value in given.items():
+            # A tensor that is not detached would keep the whole graph of its gradients in memory.
+            lent = {name: value.detach() if hasattr(value, "detach") else value for name, value in given.items()}
+            for name, value in lent.items():
                 nbytes += value.nbytes if hasattr(value, "nbytes") else _held_bytes(name, value)
-            return Copies({**given}, {}, nbytes, _release_nothing)
+            return Copies(lent, {}, nbytes, _release_nothing)
         others: dict[str, Any] = {}
         copied: dict[str, tuple[Any, ...]] = {}
         large = []

@@ -44,3 +44,9 @@ def test_released_memory_is_used_again():
     larger = pool.copy(arguments(128)).arguments["logprobs"]
     assert larger.shape == (128, 512)
     assert (larger == -1).all()
+
+
+def test_a_tensor_that_is_not_copied_keeps_no_graph_of_gradients():
+    """Its graph holds the activations of a whole forward pass, and the step may wait for a second."""
+    lent = CopyPool().copy(arguments(entropies=torch.ones(64, 512, requires_grad=True).exp(), copy=False))
+    assert lent.arguments["entropies"].grad_fn is None
