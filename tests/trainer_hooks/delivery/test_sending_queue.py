@@ -320,6 +320,26 @@ def test_a_batch_that_somebody_deleted_is_removed_once(tmp_path):
     assert not queue.remove(batch)
 
 
+def test_a_disk_that_is_not_mounted_for_a_while_has_lost_nothing(tmp_path):
+    """Its batches are not deleted ones, and none is written where it would be hidden when the disk is back."""
+    mount, disk = tmp_path / "mount", tmp_path / "disk"
+    disk.mkdir()
+    mount.symlink_to(disk)
+    queue = SendingQueue(DropCounter(), spool=spool(mount))
+    queue.append(b"a", 1)
+    mount.unlink()
+    mount.symlink_to("/dev")  # another disk
+    with pytest.raises(OSError, match="its disk is not mounted"):
+        queue.peek().read()
+    queue.append(b"b", 1)
+    assert queue.records_in_memory == 1
+    mount.unlink()
+    mount.symlink_to(disk)
+    queue.append(b"c", 1)
+    assert len(files(disk)) == 3
+    assert drained(queue) == [b"a", b"b", b"c"]
+
+
 def test_only_the_user_can_look_into_the_spool(tmp_path):
     """Folders have the mode 0700."""
     SendingQueue(DropCounter(), spool=spool(tmp_path)).append(b"a", 1)

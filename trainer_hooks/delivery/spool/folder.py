@@ -7,6 +7,7 @@ the process dies.
 """
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -31,19 +32,33 @@ LOCK_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchOnDisk:
-    """A batch in one file of the spool."""
+    """A batch in one file of the spool.
+
+    Attributes:
+        path: The file.
+        records: How many records it holds.
+        nbytes: The space that it takes.
+        disk: The number of the disk that it was written to.
+    """
 
     path: Path
     records: int
     nbytes: int
+    disk: int
 
     def read(self) -> bytes:
         """Read the encoded batch.
 
         Raises:
-            OSError: If somebody has deleted it.
+            FileNotFoundError: If somebody has deleted it.
+            OSError: If it cannot be read, or its disk is not mounted.
         """
-        return self.path.read_bytes()
+        try:
+            return self.path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if _find_disk(self.path) != self.disk:
+                raise OSError(errno.ENODEV, "its disk is not mounted", str(self.path)) from error
+            raise
 
     def remove(self) -> None:
         """Delete the file."""
@@ -63,6 +78,12 @@ class SpoolFolder:
         # A bare descriptor: a forked child's copy of this object then has no finaliser that could harm its parent.
         self._lock: int | None = lock
         self._written = 0
+        self._disk = _find_disk(path)
+
+    @property
+    def is_mounted(self) -> bool:
+        """Whether the disk that holds the folder is the one at its path."""
+        return _find_disk(self._path) == self._disk
 
     @classmethod
     def create(cls, run_folder: Path, name: str) -> Self:
@@ -124,7 +145,7 @@ class SpoolFolder:
         """Yield the batches in the order in which they were written; foreign files are left alone."""
         for path in sorted(self._path.glob("*.msgpack")):
             if batch := BATCH.fullmatch(path.name):
-                yield BatchOnDisk(path, int(batch[1]), _round_up_to_blocks(path.stat().st_size))
+                yield BatchOnDisk(path, int(batch[1]), _round_up_to_blocks(path.stat().st_size), self._disk)
 
     def write(self, body: bytes, records: int) -> BatchOnDisk:
         """Write a batch to a file.
@@ -142,7 +163,7 @@ class SpoolFolder:
                 unfinished.unlink(missing_ok=True)
             raise
         self._written += 1
-        return BatchOnDisk(path, records, _round_up_to_blocks(len(body)))
+        return BatchOnDisk(path, records, _round_up_to_blocks(len(body)), self._disk)
 
     def release(self) -> None:
         """Release the lock, and remove the folder if it holds no batch any more."""
@@ -164,6 +185,15 @@ class SpoolFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _find_disk(path: Path) -> int:
+    """Return the number of the disk that holds the path, or would hold it."""
+    while True:
+        try:
+            return path.stat().st_dev
+        except (FileNotFoundError, NotADirectoryError):
+            path = path.parent
 
 
 def _lock_path(path: Path) -> Path:

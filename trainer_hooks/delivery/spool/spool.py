@@ -96,6 +96,8 @@ class Spool:
             return self.open_own_folder().write(body, records)
         except FileNotFoundError:  # somebody has removed the folder
             if self._own:
+                if not self._own.is_mounted:  # a folder that was made now would be hidden when the disk is back
+                    raise
                 self._own.close_lock()
                 self._own = None
             return self.open_own_folder().write(body, records)
