@@ -160,6 +160,10 @@ class Monitor:
             self.drops.warn("thread", f"NOTHING IS RECORDED: {error}; raise the limit of threads and start again")
             return
         atexit.register(self._close_at_exit)
+        # A process that multiprocessing has started by a fork ends without the exit handlers of the interpreter.
+        workers = sys.modules.get("multiprocessing.util")
+        if workers is not None and workers.process.parent_process() is not None:
+            workers.Finalize(None, self._close_in_worker, exitpriority=0)
 
     @property
     def run(self) -> str:
@@ -307,12 +311,18 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close; the run is `stopped` after an exception, unless it is `sys.exit()` of a program that succeeded."""
-        is_success = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
-        self.close("finished" if is_success else "stopped")
+        self.close("finished" if _is_success(error) else "stopped")
 
     def _close_at_exit(self) -> None:
         # Set by the interpreter when an exception ends the script.
-        end: RunEnd = "stopped" if getattr(sys, "last_value", None) is not None else self.end_at_exit
+        self._close_after(getattr(sys, "last_value", None))
+
+    def _close_in_worker(self) -> None:
+        # multiprocessing calls this while it handles the exception that ends its process.
+        self._close_after(sys.exc_info()[1])
+
+    def _close_after(self, error: BaseException | None) -> None:
+        end: RunEnd = self.end_at_exit if _is_success(error) else "stopped"
         self._close(end, sending_seconds=_share_exit_seconds(self._close_timeout_seconds))
 
     def _silence(self) -> None:
@@ -344,6 +354,11 @@ class NullMonitor(Monitor):
 
     def start(self) -> None:
         """Do nothing."""
+
+
+def _is_success(error: BaseException | None) -> bool:
+    """Whether a program that ends by this exception has succeeded."""
+    return error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
 
 
 def _require_folder(spool: Spool, settings: ConnectionSettings) -> None:

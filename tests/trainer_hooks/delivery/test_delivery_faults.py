@@ -640,6 +640,32 @@ if __name__ == "__main__":
     assert len({batch.attempt for batch in collector.batches if batch.run == "r"}) == 1
 
 
+@pytest.mark.parametrize(
+    ("method", "ending", "end"),
+    [("fork", "pass", "finished"), ("fork", "sys.exit(2)", "stopped"), ("spawn", "1 / 0", "stopped")],
+)
+def test_a_training_in_a_process_of_multiprocessing_just_ends_too(collector, tmp_path, method, ending, end):
+    """A forked one, as of a notebook's launcher, ends without exit handlers; an earlier error is not its own."""
+    script = tmp_path / "launching.py"
+    script.write_text(f"""
+import multiprocessing, sys, trainer_hooks
+
+def train():
+    trainer_hooks.connect().log_step(1, {{"x": 1.0}})
+    {ending}
+
+if __name__ == "__main__":
+    sys.last_value = ValueError("of an earlier cell")
+    child = multiprocessing.get_context("{method}").Process(target=train)
+    child.start()
+    child.join()
+""")
+    environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
+    subprocess.run([sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.DEVNULL)
+    assert [record.step for record in collector.records] == [1]
+    assert [batch.end for batch in collector.batches if batch.end] == [end]
+
+
 def test_logging_during_the_exit_of_the_interpreter_raises_nothing(collector):
     """Other exit handlers, threads and finalisers log after our exit handler; stderr has no traceback."""
     script = """
