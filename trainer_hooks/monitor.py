@@ -1,8 +1,6 @@
 """The object that a training loop holds: it logs steps, and keeps the newest answer of the collector."""
 
-import atexit
 import os
-import sys
 import threading
 import time
 import weakref
@@ -23,6 +21,7 @@ from trainer_hooks.delivery import (
     Transport,
 )
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.launch.process_exit import ProcessExit
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.recording.action_requests import RequestReceiver
@@ -146,6 +145,7 @@ class Monitor:
             if self._transport
             else None,
         )
+        self._exit = ProcessExit(self._close_at_exit)
         self._blocking_seconds: float | None = None
         self._is_silent = False
         self._is_closed = False
@@ -159,11 +159,7 @@ class Monitor:
             self._is_silent = True
             self.drops.warn("thread", f"NOTHING IS RECORDED: {error}; raise the limit of threads and start again")
             return
-        atexit.register(self._close_at_exit)
-        # A process that multiprocessing has started by a fork ends without the exit handlers of the interpreter.
-        workers = sys.modules.get("multiprocessing.util")
-        if workers is not None and workers.process.parent_process() is not None:
-            workers.Finalize(None, self._close_in_worker, exitpriority=0)
+        self._exit.register()
 
     @property
     def run(self) -> str:
@@ -288,7 +284,7 @@ class Monitor:
                 if self._transport:
                     self._transport.end_delay()
             if self._processor.close(self._close_timeout_seconds, sending_seconds=sending_seconds):
-                atexit.unregister(self._close_at_exit)
+                self._exit.cancel()
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error)
 
@@ -313,15 +309,7 @@ class Monitor:
         """Close; the run is `stopped` after an exception, unless it is `sys.exit()` of a program that succeeded."""
         self.close("finished" if _is_success(error) else "stopped")
 
-    def _close_at_exit(self) -> None:
-        # Set by the interpreter when an exception ends the script.
-        self._close_after(getattr(sys, "last_value", None))
-
-    def _close_in_worker(self) -> None:
-        # multiprocessing calls this while it handles the exception that ends its process.
-        self._close_after(sys.exc_info()[1])
-
-    def _close_after(self, error: BaseException | None) -> None:
+    def _close_at_exit(self, error: BaseException | None) -> None:
         end: RunEnd = self.end_at_exit if _is_success(error) else "stopped"
         self._close(end, sending_seconds=_share_exit_seconds(self._close_timeout_seconds))
 

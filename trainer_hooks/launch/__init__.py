@@ -1,1 +1,1 @@
-"""Finds out how the training process was launched."""
+"""Finds out how the training process was launched, and when it forks or ends."""

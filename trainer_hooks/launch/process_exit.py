@@ -1,0 +1,43 @@
+"""Calls a function when the process ends, also in a process of multiprocessing."""
+
+import atexit
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ProcessExit"]
+
+
+class ProcessExit:
+    """Calls a function once or twice when the process ends.
+
+    Args:
+        work: Takes the exception that ends the process. That is None for ``SystemExit`` outside of multiprocessing, of
+            which Python tells nothing.
+    """
+
+    def __init__(self, work: Callable[[BaseException | None], object]) -> None:
+        self._work = work
+        self._finalizer: Any = None
+
+    def register(self) -> None:
+        """Call the function from now on."""
+        atexit.register(self._end_script)
+        # A process that multiprocessing has forked ends without the exit handlers of the interpreter.
+        workers = sys.modules.get("multiprocessing.util")
+        if workers is not None and workers.process.parent_process() is not None:
+            self._finalizer = workers.Finalize(None, self._end_worker, exitpriority=0)
+
+    def cancel(self) -> None:
+        """Do not call the function any more, and keep no reference to it."""
+        atexit.unregister(self._end_script)
+        if self._finalizer is not None:
+            self._finalizer.cancel()
+
+    def _end_script(self) -> None:
+        # Set by the interpreter when an exception ends the script.
+        self._work(getattr(sys, "last_value", None))
+
+    def _end_worker(self) -> None:
+        # multiprocessing calls this while it handles the exception that ends its process.
+        self._work(sys.exc_info()[1])
