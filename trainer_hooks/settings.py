@@ -223,6 +223,11 @@ def _check_url(url: str) -> str:
         is_usable = is_address and not (parts.query or parts.fragment or any(map(str.isspace, url)))
     if not is_usable:
         raise ConfigurationError(f"url must look like http://host:8600, got {url!r}")
+    if "@" in parts.netloc:  # it would not be sent, and the log would show it
+        raise ConfigurationError(
+            f"url must have no user or password, got one before {parts.netloc.rpartition('@')[2]!r}; give a key by "
+            "api_key (RLVITALS_API_KEY)"
+        )
     return url.rstrip("/")
 
 

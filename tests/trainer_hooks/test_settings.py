@@ -121,6 +121,7 @@ def test_a_name_may_be_a_number():
         ({}, {"url": "http://[::1"}, "url must look like http://host:8600"),
         ({}, {"url": "http://a b:8600"}, "url must look like http://host:8600"),
         ({}, {"url": "http://h:8600/?key=k"}, "url must look like http://host:8600"),
+        ({}, {"url": "https://me:secret@h:1/"}, "url must have no user or password, got one before 'h:1'; give a key"),
         ({}, {"rank": 2, "world_size": 2}, "rank must be .*, got rank 2 of 2"),
         ({"RANK": "one"}, {}, "RANK must be an integer, got 'one'"),
         ({"WORLD_SIZE": "2"}, {}, "a run of 2 ranks must have one name for all of them; set RLVITALS_RUN"),
