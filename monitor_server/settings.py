@@ -39,10 +39,14 @@ class Deadlines:
 
 
 class _Environment(EnvSettingsSource):
-    """The environment. An empty variable counts as not set, except `RLVITALS_DASHBOARD`: empty means no dashboard."""
+    """The environment, without blanks around its values: an address with the end of a line would be another file.
+
+    An empty variable counts as not set, except `RLVITALS_DASHBOARD`: empty means no dashboard.
+    """
 
     def __call__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__call__().items() if value != "" or name == "dashboard"}
+        values = {name: value.strip() for name, value in super().__call__().items()}
+        return {name: value for name, value in values.items() if value != "" or name == "dashboard"}
 
 
 class Settings(BaseSettings):

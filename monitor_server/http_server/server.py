@@ -18,6 +18,7 @@ __all__ = ["AddressUnusable", "Server", "bind", "bound_url"]
 GRACE_SECONDS = 5
 REPEAT_SECONDS = 60.0
 MOST_LINES = 16
+MUST_BE_LOCAL = "the host must be an address of this machine, such as 127.0.0.1 or 0.0.0.0"
 BACKLOG = 128  # asyncio accepts this many at once, before it passes on the first
 
 
@@ -119,17 +120,13 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:  # the second is raised for an invalid name
-        raise AddressUnusable(f"cannot listen on {host}:{port}: {error}") from error
+        raise AddressUnusable(f"cannot listen on {host}:{port}: {error}; {MUST_BE_LOCAL}") from error
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        other = (
-            "the host must be an address of this machine, such as 127.0.0.1 or 0.0.0.0"
-            if error.errno == errno.EADDRNOTAVAIL
-            else f"choose another with {choice}"
-        )
+        other = MUST_BE_LOCAL if error.errno == errno.EADDRNOTAVAIL else f"choose another with {choice}"
         raise AddressUnusable(f"cannot listen on {host}:{port}: {error.strerror}; {other}") from error
     return bound
 

@@ -93,6 +93,12 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
     """Return advice for a database that cannot be opened; it may be a file, or on a server."""
     if fault_of(error) == "locked":
         return "another program holds it, perhaps a collector that migrates it; end that program, or start again later"
+    if fault_of(error) == "full":
+        folders = " or its temporary folder (SQLITE_TMPDIR, else /var/tmp or /tmp)" if is_file else ""
+        return (
+            f"the disk of the database{folders} must have room for what a migration copies and sorts, and is full; "
+            "nothing was changed: free as much as the database takes, and start again"
+        )
     if is_file:
         return (
             "it must be a database of rlvitals or not be there yet, and its folder must exist and be writable; "

@@ -46,6 +46,14 @@ def test_the_password_of_postgresql_is_in_no_environment():
     assert "database-password:/database-password:ro" in SERVICES["collector"]["volumes"]
 
 
+def test_sqlite_sorts_on_the_disk_of_its_database():
+    """A migration of a large database needs more temporary space than the bounded /tmp of a container has."""
+    dockerfile = (ROOT / "deploy/Dockerfile").read_text()
+    (volume,) = re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE)
+    assert f"RLVITALS_DATABASE_URL=sqlite:///{volume}/" in dockerfile
+    assert re.findall(r"SQLITE_TMPDIR=(\S+)", dockerfile) == [volume]
+
+
 def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():
     """No image is the newest of anything; each name can be replaced by one with a digest."""
     images = [service["image"] for service in SERVICES.values() if "build" not in service]

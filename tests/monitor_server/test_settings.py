@@ -31,6 +31,15 @@ def test_an_empty_variable_counts_as_not_set(name, monkeypatch):
     assert getattr(Settings(), name) == Settings.model_fields[name].default
 
 
+@pytest.mark.parametrize("blank", ["\r", " ", "\n"])
+def test_blanks_around_a_value_are_no_part_of_it(blank, monkeypatch):
+    """A file from Windows ends its lines with one more character, and would name another, empty database."""
+    monkeypatch.setenv("RLVITALS_DATABASE_URL", f"sqlite:////data/rlvitals.db{blank}")
+    monkeypatch.setenv("RLVITALS_HOST", blank)
+    assert Settings().database_url == "sqlite:////data/rlvitals.db"
+    assert Settings().host == "127.0.0.1"
+
+
 def test_an_empty_dashboard_is_none(monkeypatch):
     """docs/configuration.md states this."""
     monkeypatch.setenv("RLVITALS_DASHBOARD", "")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import urllib3
+from sqlalchemy import Engine, event
 
 from monitor_server.commands.main import main
 from monitor_server.store import migrations
@@ -108,6 +109,20 @@ def test_a_database_that_somebody_holds_is_reported_in_one_line(refused, monkeyp
         refused("--port", "0", "--database", url, says=["is locked", "another program holds it"])
 
 
+def test_a_full_disk_is_reported_with_what_to_free(refused, tmp_path):
+    """The message does not blame the file or its folder, which an upgrade that finds no room has left as they were."""
+
+    def be_full(connection, _):
+        connection.execute("PRAGMA max_page_count = 4")
+
+    event.listen(Engine, "connect", be_full)
+    try:
+        says = ["disk is full; the disk of the database", "SQLITE_TMPDIR", "nothing was changed"]
+        refused("--port", "0", "--database", f"sqlite:///{tmp_path / 'x.db'}", says=says)
+    finally:
+        event.remove(Engine, "connect", be_full)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("PORT", "99999"), ("PORT", "eighty"), ("STALL_FACTOR", "-1"), ("LOG_LEVEL", "loud")]
 )
@@ -115,6 +130,14 @@ def test_a_setting_out_of_range_is_reported_in_one_line(refused, monkeypatch, na
     """The line names the variable."""
     monkeypatch.setenv(f"RLVITALS_{name}", value)
     refused(says=[f"RLVITALS_{name}"])
+
+
+def test_a_variable_that_no_setting_reads_is_named_in_the_log(refused, monkeypatch, caplog):
+    """A misspelt limit would otherwise keep data that somebody wants to be removed."""
+    monkeypatch.setenv("RLVITALS_RUN_DAY", "30")
+    refused("--port", "0", "--database", "rubbish", says=["RLVITALS_DATABASE_URL"])
+    (line,) = caplog.messages
+    assert line == "no setting is called RLVITALS_RUN_DAY, so it has no effect; did you mean RLVITALS_RUN_DAYS?"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -162,6 +185,7 @@ def test_a_host_that_cannot_be_a_name_is_reported_in_one_line(tmp_path, capsys):
         assert main(["serve", "--host", host, "--port", "0", "--database", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert "cannot listen on" in line
+        assert "the host must be an address of this machine" in line
 
 
 def test_an_address_of_another_machine_is_reported_with_the_addresses_that_can_be_used(tmp_path, capsys):

@@ -10,6 +10,8 @@ import typer
 from monitor_server.access.audit.settings_changes import record_settings
 from monitor_server.access.keys.required_keys import prepare_keys
 from monitor_server.app import create_app, create_server
+from monitor_server.commands.doctor.findings import Level
+from monitor_server.commands.doctor.settings_findings import check_settings
 from monitor_server.commands.settings import read_settings
 from monitor_server.commands.terminal import say
 from monitor_server.errors import StartupError
@@ -18,6 +20,8 @@ from monitor_server.instrumentation.collector_log import line_handler
 from monitor_server.store.address import shown_url
 
 __all__ = ["run"]
+
+logger = logging.getLogger(__name__)
 
 # While detection computes, the thread that answers requests waits this long, not 5 ms, for Python's lock. In four pairs
 # of measurements on a busy machine with two cores, ingest beside detection became 1.1 to 1.8 times as fast.
@@ -43,6 +47,9 @@ def run(
     settings = read_settings(**{name: value for name, value in given.items() if value is not None})
     logging.basicConfig(level=settings.log_level.upper(), handlers=[line_handler(settings.log_format)])
     logging.getLogger("alembic").setLevel(logging.WARNING)
+    for finding in check_settings():
+        if finding.level is Level.WARNING:
+            logger.warning("%s; %s", finding.text, finding.advice)
     sys.setswitchinterval(SWITCH_SECONDS)
     with bind(settings.host, settings.port) as listening:
         application = create_app(settings.model_copy(update={"port": listening.getsockname()[1]}))
