@@ -1,6 +1,7 @@
 """The address of a database: checked before a connection is made, and shown without its secrets."""
 
 from typing import Final
+from urllib.parse import quote
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -51,7 +52,8 @@ def shown_url(url: str) -> str:
         return "a text that is no URL"
     if _has_unclear_password(url, parsed):
         return f"{parsed.drivername}://***"
-    return parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
+    shown = parsed.set(query=dict.fromkeys(parsed.query, "***")).render_as_string(hide_password=True)
+    return shown.replace(quote("***"), "***")
 
 
 def _has_unclear_password(url: str, parsed: URL) -> bool:

@@ -54,6 +54,13 @@ def test_sqlite_sorts_on_the_disk_of_its_database():
     assert re.findall(r"SQLITE_TMPDIR=(\S+)", dockerfile) == [volume]
 
 
+def test_the_trainer_is_stopped_by_a_signal_that_it_gets():
+    """Python as the first process of a container ignores SIGTERM: it was killed after ten seconds, and its run lost."""
+    trainer = (ROOT / "deploy/Dockerfile").read_text().partition("FROM python AS trainer\n")[2]
+    assert re.findall(r"^STOPSIGNAL (\S+)$", trainer, re.MULTILINE) == ["SIGINT"]
+    assert "stop_signal" not in SERVICES["trainer"]
+
+
 def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():
     """No image is the newest of anything; each name can be replaced by one with a digest."""
     images = [service["image"] for service in SERVICES.values() if "build" not in service]

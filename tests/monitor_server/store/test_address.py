@@ -55,3 +55,8 @@ def test_an_address_of_a_database_that_is_not_used_names_those_that_are(url):
     """The addresses: another program's database, an unsupported driver, and a port that is no number."""
     with pytest.raises(DatabaseUnusable, match=r"postgresql\+psycopg://user:password@host/database"):
         read_address(url)
+
+
+def test_a_hidden_parameter_is_shown_as_a_hidden_password_is():
+    """The first line of each start on Docker Compose has such an address."""
+    assert shown_url("postgresql+psycopg://u:p@h/d?passfile=/x") == "postgresql+psycopg://u:***@h/d?passfile=***"
