@@ -62,7 +62,13 @@ class _AlertPageData:
         )
         states = [html.Section(rule_states(self.rules), className="card explains")] if self.rules else []
         explained = explanation(self.attribution, evidence, opened_step=alert["opened_step"])
-        return [alert_head(alert, run=shown_name(self.run)), *fork_cards(self.actions), *states, outlook, *explained]
+        to_do = (
+            self.attribution["remedies"][0]["change"]
+            if self.attribution["remedies"]
+            else self.attribution["first_steps"]
+        )
+        head = alert_head(alert, run=shown_name(self.run), to_do=to_do)
+        return [head, *fork_cards(self.actions), *states, outlook, *explained]
 
 
 async def alert_page(api_url: str, alert_id: str) -> Component:

@@ -14,6 +14,7 @@ from dashboard.components.responses.card import response_card
 from dashboard.components.responses.measure_note import measure_note
 from dashboard.components.responses.measures import MEASURES
 from dashboard.components.responses.token_strip import MOST_SENT, MOST_TOKENS, SHARED_SHOWN, token_strip
+from dashboard.html_text import html_text
 
 NOTHING = {
     "moved": [],
@@ -285,3 +286,16 @@ def test_the_head_says_who_knows_or_offers_to_say_it(texts, given, says):
     alert |= {"opened_step": 9, "severity_step": 9, "summary": "It falls.", "phase": "acceleration"} | given
     assert says in texts(alert_head(alert, run="r"))
     assert "Acknowledge" not in texts(alert_head(alert | {"state": "resolved"}, run="r"))
+
+
+def test_the_head_says_since_when_and_what_to_do():
+    """Who is woken by a page sees both without scrolling, by the clock too; a resolved alert needs nothing done."""
+    alert = {"id": "a", "run_id": "r", "run": "r", "kind": "death_spiral", "severity": "critical", "state": "firing"}
+    alert |= {"opened_step": 9, "severity_step": 9, "summary": "It falls.", "opened_at": 1796067700.0}
+    head = html_text(alert_head(alert, run="r", to_do="Lower the learning rate"))
+    assert "what to do: <b>Lower the learning rate</b>" in head
+    assert re.search(r'opened <time class="since" data-epoch="1796067700\.000">', head)
+    assert 'data-until="1796067700.000"' in head
+    past = html_text(alert_head(alert | {"state": "resolved"}, run="r", to_do="Lower the learning rate"))
+    assert "what to do" not in past
+    assert "opened <time" in past

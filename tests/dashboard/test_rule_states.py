@@ -1,10 +1,12 @@
 """The list of the rules that concern a run, as its page draws it."""
 
 import asyncio
+import re
 
 import pytest
 
 from dashboard.components.rules.states import rule_states
+from dashboard.html_text import html_text
 from dashboard.pages.alert import alert_page
 from dashboard.pages.run.page_data import read_run
 from tests.live import eventually
@@ -67,6 +69,16 @@ def test_what_fires_comes_first(texts):
     found = texts(rule_states(rules))
     names = ["firing", "pending", "no_data", "waiting", "ok"]
     assert sorted(names, key=found.index) == names
+
+
+def test_many_rules_are_folded_but_for_those_that_fire_or_are_pending():
+    """Fifty rules would push the figure off a phone; the title says how many are in which state, and none is hidden."""
+    states = ["ok"] * 40 + ["no_data"] * 8 + ["pending", "firing"]
+    rules = [RULE | {"name": f"rule-{number}", "state": state} for number, state in enumerate(states)]
+    shown, _, folded = html_text(rule_states(rules)).partition("<details")
+    assert re.findall("rule-[0-9]+", shown) == ["rule-49", "rule-48"]
+    assert len(re.findall("rule-[0-9]+", folded)) == 48
+    assert "8 not observed, 40 ok" in folded
 
 
 def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):

@@ -47,8 +47,14 @@ def _earlier(alerts: Sequence[AlertItem]) -> Component:
     return html.P([f"{len(alerts)} earlier ones are not listed: ", html.A(address, href=address)], className="calm")
 
 
-def alert_head(alert: AlertItem, *, run: str) -> Component:
-    """Return the head of an alert's page: the run, the finding, and since when; ``run`` is the run's shown name."""
+def alert_head(alert: AlertItem, *, run: str, to_do: str = "") -> Component:
+    """Return the head of an alert's page: the run, the finding, since when, and what to do.
+
+    Args:
+        alert: The alert.
+        run: The run's shown name.
+        to_do: What helps first. It is shown while the alert fires.
+    """
     kind = kind_name(alert["kind"])
     crumbs = [dcc.Link("All runs", href="/"), dcc.Link(run, href=f"/runs/{alert['run_id']}")]
     return html.Section(
@@ -65,8 +71,10 @@ def alert_head(alert: AlertItem, *, run: str) -> Component:
                 className="title",
             ),
             html.P(alert.get("summary", "")),
+            *([html.P(["what to do: ", html.B(to_do)])] if to_do and alert["state"] == "firing" else []),
             *_suspicion(alert),
             html.P(_when(alert), className="when"),
+            *_opening(alert),
             *_silence(alert),
             *_acknowledgement(alert),
             moment_link(alert),
@@ -79,6 +87,16 @@ def alert_head(alert: AlertItem, *, run: str) -> Component:
             ),
         ],
     )
+
+
+def _opening(alert: AlertItem) -> list[Component]:
+    """Return when the alert was opened, by the reader's clock too: a phone shows no text on hover."""
+    at = alert.get("opened_at")
+    if at is None:
+        return []
+    return [
+        html.P(["opened ", since(at), html.Time(className="clock", **{"data-until": f"{at:.3f}"})], className="when")
+    ]
 
 
 def _silence(alert: AlertItem) -> list[Component]:
@@ -126,7 +144,7 @@ def _card(alert: AlertItem, evidence: Component) -> Component:
             html.Header([badge("severity", alert["severity"]), html.Strong(kind[:1].upper() + kind[1:])]),
             html.P(alert.get("summary", "")),
             *_suspicion(alert),
-            html.P(_when(alert), className="when"),
+            html.P([_when(alert), *_age(alert)], className="when"),
             *([html.P(f"acknowledged by {by}", className="when")] if (by := alert.get("acknowledged_by")) else []),
             dcc.Link(
                 "What explains it", href=f"/runs/{alert['run_id']}/alerts/{alert['id']}", className="explain-link"
@@ -146,6 +164,12 @@ def _suspicion(alert: AlertItem) -> list[Component]:
         title = "The part of the training that this kind of alert points at: where to look first, and no proof"
         lines.append(html.P(["suspect: ", html.B(suspect)], className="when", title=title))
     return lines
+
+
+def _age(alert: AlertItem) -> list[Component | str]:
+    """Return how long ago a firing alert was opened."""
+    at = alert.get("opened_at")
+    return [] if at is None or alert["state"] != "firing" else [", opened ", since(at)]
 
 
 def _when(alert: AlertItem) -> str:

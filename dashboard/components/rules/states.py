@@ -1,5 +1,6 @@
 """Draws the rules that concern a run, with the state of each."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,6 +9,7 @@ from dash.development.base_component import Component
 
 from dashboard.collector_client.types.rules import RunRuleItem
 from dashboard.components.small_elements import badge
+from dashboard.html_text import html_text
 
 __all__ = ["rule_states"]
 
@@ -19,16 +21,28 @@ NAMES: Final = {
     "ok": "ok",
 }
 """The name of each state, in the order in which states are shown."""
+OPEN: Final = 5  # rules that are not folded, which leave room for the figure on a phone
 
 
 def rule_states(rules: Sequence[RunRuleItem]) -> list[Component]:
-    """Return the rules of a run, firing rules first; an empty list for a run that no rule concerns."""
+    """Return the rules of a run, firing rules first; an empty list for a run that no rule concerns.
+
+    Of many rules those that neither fire nor are pending are folded, as a text of HTML that assets/html_parts.js draws.
+    """
     if not rules:
         return []
     order = list(NAMES)
     shown = sorted(rules, key=lambda rule: (order.index(rule["state"]) if rule["state"] in order else -1, rule["name"]))
     head = html.Header([html.H2("Rules"), dcc.Link("All rules", href="/rules")])
-    return [html.Div([head, *map(_entry, shown)], className="rule-states")]
+    urgent = sum(rule["state"] in {"firing", "pending"} for rule in shown)
+    unfolded = len(shown) if len(shown) <= OPEN else urgent
+    parts: list[Component] = [head, *map(_entry, shown[:unfolded])]
+    if folded := shown[unfolded:]:
+        counts = Counter(NAMES.get(rule["state"], rule["state"]) for rule in folded)
+        title = html.Summary(", ".join(f"{count:,} {name}" for name, count in counts.items()))
+        listed = html.Div(**{"data-html": html_text([_entry(rule) for rule in folded])})
+        parts.append(html.Details([title, listed], **{"data-part": "rules"}))
+    return [html.Div(parts, className="rule-states")]
 
 
 def _entry(rule: RunRuleItem) -> Component:
