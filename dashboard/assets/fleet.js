@@ -231,7 +231,7 @@
     const name = (window.prompt("Name of the view", view ? view.name : "") || "").trim();
     const held = views.find((each) => each.name === name);
     if (!name || (held && !window.confirm(`Replace the view "${name}" of ${held.saved_by}?`))) return window.dash_clientside.no_update;
-    return { name, query: query(), replaces: held || null };
+    return { name, query: query(), seen: held ? held.saved_at : null };
   }
 
   /* A view belongs to everybody, and it cannot be brought back. */

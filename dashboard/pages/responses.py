@@ -56,7 +56,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
             ),
             html.Section(
                 [
-                    html.Nav(crumbs, className="crumbs"),
+                    html.Nav(crumbs, className="crumbs", **{"aria-label": "breadcrumbs"}),
                     html.H1("Sampled responses"),
                     html.P(id=response_ids.GONE),  # assets/live.js writes into it
                     controls,

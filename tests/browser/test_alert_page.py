@@ -230,19 +230,33 @@ def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, v
 
 
 def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
-    """The history has the opening, the comment as text, and the silence; the run opens zoomed to the alert."""
+    """The history has the opening, the comment as text, and the silence; the run opens zoomed to the alert.
+
+    The keyboard alone reaches the choice of the time, whose name screen readers say with its value.
+    """
     paged(collector)
     alert = collector.get("/alerts", severity="critical")["items"][0]
     visit.page.goto(f"{collector.url}/runs/{alert['run_id']}/alerts/{alert['id']}")
     history = visit.page.locator(".history")
     expect(history).to_contain_text(re.compile(r"opened at step \d+, just now"))
     visit.page.get_by_label("Comment", exact=True).fill("<b>The learning rate</b> 😀")
-    visit.page.get_by_role("button", name="Silence").dispatch_event("click", {"detail": 2})  # of a double click
+    silence = visit.page.get_by_role("button", name="Silence", exact=True)
+    silence.dispatch_event("click", {"detail": 2})  # of a double click
     visit.page.get_by_role("button", name="Comment").click()
     expect(history.locator(".said").first).to_have_text("<b>The learning rate</b> 😀")
     assert collector.get("/silences")["items"] == []
     visit.page.get_by_label("Comment", exact=True).fill("known")
-    visit.page.get_by_role("button", name="Silence").click()
+    expect(visit.page.get_by_role("button", name="Silence for 1 hour")).to_be_visible()
+    visit.page.get_by_role("button", name="Comment").focus()
+    visit.page.keyboard.press("Tab")
+    visit.page.keyboard.press(" ")
+    expect(visit.page.locator(".dash-dropdown-content :focus")).to_have_count(1)
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        visit.page.keyboard.press(key)
+    expect(visit.page.get_by_role("button", name="Silence for 1 day")).to_be_focused()
+    visit.page.keyboard.press("Shift+Tab")
+    expect(visit.page.get_by_role("button", name="Comment")).to_be_focused()
+    silence.press("Enter")
     expect(history).to_contain_text("silenced by the dashboard")
     expect(visit.page.locator(".alert-head")).to_contain_text("silenced until")
     visit.page.get_by_role("link", name="Open the run at this moment").click()
@@ -251,3 +265,5 @@ def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
         " return graph && graph._fullLayout && graph._fullLayout.xaxis.range[1] === step + 50; }",
         arg=alert["opened_step"],
     )
+    name = f"Chart of {alert['run']}-vital-signs; the button CSV saves its values"
+    expect(visit.page.get_by_role("img", name=name)).to_be_visible()

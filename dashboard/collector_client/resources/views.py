@@ -22,9 +22,9 @@ class Views:
         """Read the saved views of the fleet, the newest first."""
         return cast("list[ViewItem]", await self._requests.items("/views", {"limit": PAGE_ITEMS}))
 
-    async def save(self, name: str, query: str) -> ViewItem:
-        """Save a view of the fleet, in the place of the one of its name."""
-        asked = {"name": name, "query": query, "by": "the dashboard"}
+    async def save(self, name: str, query: str, *, seen: float | None) -> ViewItem:
+        """Save a view of the fleet, in the place of the one that was saved at ``seen``; None for a new name."""
+        asked = {"name": name, "query": query, "seen": seen, "by": "the dashboard"}
         return cast("ViewItem", await self._requests.ask("POST", "/views", json=asked))
 
     async def delete(self, view_id: str) -> None:

@@ -27,6 +27,7 @@ class ViewItem(TypedDict):
     id: str
     name: str
     query: str
+    saved_at: float
     saved_by: str
 
 

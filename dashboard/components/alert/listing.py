@@ -61,7 +61,7 @@ def alert_head(alert: AlertItem, *, run: str, to_do: str = "") -> Component:
         className=f"card alert-head {alert['state']}",
         **{"data-severity": alert["severity"]},
         children=[
-            html.Nav([*crumbs, html.Span(kind)], className="crumbs"),
+            html.Nav([*crumbs, html.Span(kind)], className="crumbs", **{"aria-label": "breadcrumbs"}),
             html.Div(
                 [
                     html.H1(kind[:1].upper() + kind[1:]),

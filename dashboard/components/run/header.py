@@ -54,6 +54,7 @@ def run_header(
                 dcc.Link("Compare", href=f"/compare?run={run['id']}"),
             ],
             className="crumbs",
+            **{"aria-label": "breadcrumbs"},
         ),
         html.Div(
             [
@@ -76,7 +77,7 @@ def run_header(
 def gone_header(title: str) -> list[Component]:
     """Return the header of a run that was deleted while its page is open."""
     return [
-        html.Nav([dcc.Link("All runs", href="/")], className="crumbs"),
+        html.Nav([dcc.Link("All runs", href="/")], className="crumbs", **{"aria-label": "breadcrumbs"}),
         html.Div([html.H1(title)], className="title"),
         html.P(
             "The collector has no such run any more: it was deleted, or a backup from before it was restored. "

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from dash import Dash, Input, Output, State, ctx, no_update
 
@@ -13,6 +13,8 @@ from dashboard.components.fleet.filters import view_options
 from dashboard.ids import fleet as fleet_ids
 
 __all__ = ["read_views", "register"]
+
+CONFLICT: Final = 409
 
 
 async def read_views(api_url: str) -> list[ViewItem]:
@@ -30,14 +32,16 @@ def register(app: Dash, api_url: str) -> None:
     async def change(
         to_save: Mapping[str, Any] | None, to_delete: Mapping[str, str] | None, chosen: str | None
     ) -> tuple[object, object, object, str]:
+        refusal: ApiError | None = None
         try:
             async with ApiClient(api_url) as api:
                 if ctx.triggered_id == fleet_ids.VIEW_TO_SAVE and to_save:
-                    views = await api.views.all()
-                    held = next((view for view in views if view["name"] == to_save["name"]), None)
-                    if held is not None and held != to_save.get("replaces"):
-                        return views, view_options(views), no_update, _conflict_message(held)
-                    chosen = (await api.views.save(to_save["name"], to_save["query"]))["id"]
+                    try:
+                        chosen = (await api.views.save(to_save["name"], to_save["query"], seen=to_save["seen"]))["id"]
+                    except ApiError as error:
+                        if error.status != CONFLICT:
+                            raise
+                        refusal = error
                 elif ctx.triggered_id == fleet_ids.VIEW_TO_DELETE and to_delete:
                     with suppress(NotFoundError):  # somebody else has deleted it since the page was drawn
                         await api.views.delete(to_delete["id"])
@@ -45,6 +49,10 @@ def register(app: Dash, api_url: str) -> None:
                 views = await api.views.all()
         except ApiError as error:
             return no_update, no_update, no_update, str(error)
+        if refusal is not None and to_save is not None:
+            held = next((view for view in views if view["name"] == to_save["name"]), None)
+            said = str(refusal) if held is None else _conflict_message(held)
+            return views, view_options(views), no_update, said
         return views, view_options(views), chosen, ""
 
     app.callback(

@@ -13,7 +13,7 @@ from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
 from monitor_server.api.schemas import Schema
-from monitor_server.errors import TooManyViews, UnknownView
+from monitor_server.errors import SettingsConflict, TooManyViews, UnknownView
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.saved_views import SavedView
 from monitor_server.text_safety.patterns import WITHOUT_NUL
@@ -37,12 +37,17 @@ class ViewItem(Schema):
 
 
 class ViewBody(BaseModel):
-    """The settings to save, and their name; an existing view with the name is replaced."""
+    """The settings to save, and their name; an existing view with the name is replaced.
+
+    ``seen`` is the ``saved_at`` of the view with this name that was there when its author decided, null if there was
+    none. Without it, a view that somebody else has saved meanwhile is replaced too.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     name: ShownName
     query: Annotated[str, Field(max_length=4000, pattern=WITHOUT_NUL)]
+    seen: float | None = None
     by: By = "somebody"
 
 
@@ -71,7 +76,12 @@ async def save(body: ViewBody, collector: Serving, asking: Asking) -> ViewItem:
     )
 
     def write(repositories: Repositories) -> SavedView:
+        repositories.saved_views.lock()
         held = repositories.saved_views.find_name(given.name, project=given.project)
+        if held is not None and "seen" in body.model_fields_set and body.seen != held.saved_at:
+            raise SettingsConflict(
+                f"{held.saved_by} has saved a view {held.name!r} meanwhile; read it, and send its saved_at as seen"
+            )
         if held is not None:
             saved = replace(given, id=held.id)
             repositories.saved_views.replace(saved)

@@ -19,6 +19,7 @@ class AdvisoryLock(IntEnum):
     NOTIFICATION_DOCUMENTS = 7_239_024
     RETENTION_LIMITS = 7_239_025
     RECORDED_SETTINGS = 7_239_026
+    SAVED_VIEWS = 7_239_027
 
 
 def wait_for_lock(connection: Connection, lock: AdvisoryLock) -> None:

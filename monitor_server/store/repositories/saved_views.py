@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.tables import saved_views
 
 __all__ = ["SavedView", "SavedViews"]
@@ -37,6 +38,10 @@ class SavedViews:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def lock(self) -> None:
+        """Prevent other saves of a view until the transaction ends; on SQLite one transaction writes at a time."""
+        wait_for_lock(self._connection, AdvisoryLock.SAVED_VIEWS)
 
     def find(self, view_id: str) -> SavedView | None:
         """Return one view, or None."""

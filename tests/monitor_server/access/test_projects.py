@@ -1,6 +1,7 @@
 """A key of one project cannot see, count, stream, send to or change anything of another."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -169,6 +170,26 @@ def test_a_saved_view_belongs_to_the_project_of_its_key(two):
     assert two.ask("DELETE", f"/api/v1/views/{ours['id']}", two.ours).json()["query"] == "b=2"
     two.ask("DELETE", "/api/v1/projects/theirs?force=true", two.theirs)
     eventually(lambda: two.ask("GET", "/api/v1/views", two.key("read")).json()["items"] == [])
+
+
+def test_a_view_that_its_author_has_not_seen_is_not_replaced(two):
+    """Of saves at the same moment one is stored; who states what was seen replaces that alone."""
+
+    def save(query, **seen):
+        return two.ask("POST", "/api/v1/views", two.ours, body={"name": "v", "query": query} | seen)
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda number: save(f"run={number}", seen=None), range(4)))
+    (held,) = [answer.json() for answer in answers if answer.status == 200]
+    assert {answer.json()["error"] for answer in answers if answer.status != 200} == {"SettingsConflict"}
+    again = save("b=2", seen=held["saved_at"])
+    assert (again.status, again.json()["id"]) == (200, held["id"])
+    refused = save("c=3", seen=held["saved_at"])
+    assert refused.status == 409
+    assert "has saved a view 'v' meanwhile" in refused.json()["detail"]
+    assert save("d=4").json()["query"] == "d=4"
+    two.ask("DELETE", f"/api/v1/views/{held['id']}", two.ours)
+    assert save("e=5", seen=held["saved_at"]).status == 200
 
 
 def test_at_most_as_many_views_are_saved_as_one_can_find(two, monkeypatch):
