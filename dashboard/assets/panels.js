@@ -135,15 +135,18 @@
 
   const isBySteps = (axis) => axis === "step" || axis === "log";
 
-  function endOf(place) {
+  function endOf(place, index) {
     if (settings.axis === "log") return 10 ** place;
-    return settings.axis === "time" ? secondsOf(String(place)) : place;
+    return settings.axis === "time" ? secondsOf(String(place), index === 1) : place;
   }
 
-  /* Plotly states a time as the clock of this time zone; a day alone is its midnight, which `Date` would take as that of UTC. */
-  function secondsOf(place) {
+  /* Plotly states a time as the clock of this time zone; a day alone is its midnight, which `Date` would take as that of UTC.
+     The clock shows the hour in which summer time ends twice: an interval begins in the first one and ends in the second. */
+  function secondsOf(place, isEnd) {
     const [day, clock = "00:00"] = place.split(" ");
-    return new Date(`${day}T${clock}`).getTime() / 1000;
+    const first = new Date(`${day}T${clock}`);
+    const second = new Date(first.getTime() + 3600000);
+    return (isEnd && String(second).slice(0, 24) === String(first).slice(0, 24) ? second : first).getTime() / 1000;
   }
 
   function shareZoom(change) {

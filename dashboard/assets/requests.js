@@ -10,6 +10,7 @@
   const PAGE = "page.children"; // the output of what draws a page
   const FRAME = /^page\.children$|^(\.\.)?(palette|show)-/; // outputs that belong to no page: they stay when another is drawn
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
+  const SAVED = "rlvitals-saved"; // likewise
   const AWAY = new Set([502, 503, 504]); // what a proxy answers in place of a collector that is away
   const SIGNED_OUT = 401;
   const UNKNOWN = 422; // what this dashboard answers to an update that its own pages do not ask for
@@ -38,10 +39,12 @@
     const { output, changedPropIds: changed } = JSON.parse(options.body);
     const isClick = (changed || []).some((name) => name.endsWith("_clicks")); // it may write, and is not repeated
     const page = pages;
+    const began = performance.now();
     asked += 1;
     try {
       if (output === PAGE) await window.rlvitals.listen();
       const answer = await ask(address, options, output, isClick);
+      if (isClick && answer.headers.has(SAVED)) window.rlvitals.noteSaved(changed, began);
       if (page !== pages && !FRAME.test(output)) return nothing(); // Dash would write it into the page that is drawn now
       if (output.startsWith(PAGE) && answer.status === 200) pages += 1;
       return answer;

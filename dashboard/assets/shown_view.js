@@ -9,7 +9,7 @@
 
   let shown = null; // the view that is said
   let path = location.pathname;
-  let hasWritten = false; // in a form of this page: another page would lose it
+  const written = new Map(); // form of this page -> when its newest text was written, which another page would lose
 
   function kept(name) {
     try {
@@ -36,10 +36,25 @@
     return /^\/(?![/\\])/.test(address) && new URL(address, location.origin).origin === location.origin;
   }
 
+  function formOf(element) {
+    const form = element?.closest(window.rlvitals.requests.FORMS);
+    return form && (formOf(form.parentElement) ?? form); // the outermost one
+  }
+
+  const hasWritten = () => [...written.keys()].some((form) => form.isConnected);
+
+  /* The text of a form is stored once the server has answered the click on its button, but for what was written since. */
+  function noteSaved(buttons, asked) {
+    for (const name of buttons) {
+      const form = formOf(document.getElementById(name.slice(0, name.lastIndexOf("."))));
+      if (written.get(form) <= asked) written.delete(form);
+    }
+  }
+
   /* The page does not change for a reader who types, has text in a form, or has an open dialog. */
   function isBusy() {
     const field = document.activeElement;
-    return Boolean(hasWritten || document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));
+    return Boolean(hasWritten() || document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));
   }
 
   function element(tag, text, more) {
@@ -104,7 +119,7 @@
   function notePage() {
     if (location.pathname === path) return;
     path = location.pathname;
-    hasWritten = false;
+    written.clear();
     if (shown?.isFollowed) close();
   }
 
@@ -115,7 +130,10 @@
     document.getElementById("show-dialog").showModal();
   }
 
-  document.addEventListener("input", (event) => (hasWritten ||= Boolean(event.target.closest(window.rlvitals.requests.FORMS))));
+  document.addEventListener("input", (event) => {
+    const form = formOf(event.target);
+    if (form) written.set(form, performance.now());
+  });
   document.addEventListener("click", (event) => {
     if (event.target.closest("#show")) openDialog();
     if (event.target.closest('[data-closes="shown-view"]')) close();
@@ -135,5 +153,5 @@
     showChoice();
   }).observe(document.documentElement, { subtree: true, childList: true });
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { hasWritten: () => hasWritten, notePage, showView });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { hasWritten, notePage, noteSaved, showView });
 })();

@@ -10,7 +10,7 @@ import httpx2
 
 from dashboard.collector_client.answers import printable_tree
 from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, error_of_answer
-from dashboard.collector_client.failures import note_failure
+from dashboard.collector_client.request_outcomes import note_failure, note_saved
 from dashboard.sign_in.credentials import current_credentials
 from dashboard.transport import ResetReportingTransport
 
@@ -73,6 +73,7 @@ class Requests:
         path: str,
         *,
         is_nullable: bool = False,
+        is_saved: bool = True,
         **asked: Any,  # noqa: ANN401 - httpx2's own
     ) -> dict[str, object]:
         """Send a request, and return the object in the answer.
@@ -81,18 +82,22 @@ class Requests:
             method: The HTTP method.
             path: The path below the API's base path.
             is_nullable: Whether the answer may be null, which is returned as an empty object.
+            is_saved: Whether the collector stores what a method other than GET sends.
             asked: Options of httpx2, such as ``params`` and ``json``.
 
         Raises:
             ApiError: If the collector does not answer, refuses, or answers something else.
         """
         try:
-            return self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
-        except UnreachableError as error:
+            answer = self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
+        except UnreachableError:
             # A failed write is reported beside its button, and a request that the page has given up is no failure.
             if method == "GET" and not self._http.is_closed:
-                note_failure(str(error))
+                note_failure()
             raise
+        if is_saved and method != "GET":
+            note_saved()
+        return answer
 
     def _read(self, response: httpx2.Response, *, is_nullable: bool) -> dict[str, object]:
         try:

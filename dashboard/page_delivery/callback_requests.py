@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard.collector_client.failures import watch_failures
+from dashboard.collector_client.request_outcomes import watch_requests
 from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
@@ -26,8 +26,10 @@ __all__ = ["DashRequests", "refuse_unknown_path"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
 UPDATE: Final = "/_dash-update-component"
-# The header of the answer of a callback that could not read all of its data; assets/requests.js reads it.
+# The headers of the answer of a callback that could not read all of its data, and of one that has saved something;
+# assets/requests.js reads them.
 FAILING: Final = (b"rlvitals-collector", b"failing")
+SAVED: Final = (b"rlvitals-saved", b"true")
 
 # Plotly writes style elements, draws markers from data: addresses and saves pictures from blob: addresses.
 POLICY: Final = (
@@ -136,14 +138,15 @@ class DashRequests:
             return
         message: Message = {"type": "http.request", "body": json.dumps(update).encode(), "more_body": False}
         given = iter([message])
-        failures = watch_failures()
+        outcomes = watch_requests()
 
         async def replay() -> Message:
             return next(given, None) or await receive()
 
         async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start" and failures:
-                message = {**message, "headers": [*message.get("headers", ()), FAILING]}
+            if message["type"] == "http.response.start":
+                more = [*([FAILING] if outcomes.has_failed else []), *([SAVED] if outcomes.has_saved else [])]
+                message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
 
         await self._app(scope, replay, self._with_policy(sending))

@@ -229,6 +229,23 @@ def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, v
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def check_forced_colours_and_paper(page):
+    """In forced colours the mark of the severity stays and buttons have edges; paper has times, and no forms."""
+    style = "(element, [part, name]) => getComputedStyle(element, part).getPropertyValue(name)"
+    severity, button = page.locator(".alert-head .badge.severity"), page.get_by_role("button", name="Acknowledge")
+    mark = severity.evaluate(style, ["::before", "background-color"])
+    page.emulate_media(forced_colors="active")
+    assert severity.evaluate(style, ["::before", "background-color"]) == mark
+    assert severity.evaluate(style, [None, "background-color"]) == "rgb(255, 255, 255)"
+    assert button.evaluate(style, [None, "border-top-style"]) == "solid"
+    page.emulate_media(forced_colors="none", media="print")
+    expect(button).to_be_hidden()
+    expect(page.get_by_label("Comment", exact=True)).to_be_hidden()
+    at = page.locator(".history .since").first
+    assert at.evaluate(style, ["::after", "content"]) == f'" ({at.get_attribute("title")})"'
+    page.emulate_media(media="screen")
+
+
 def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
     """The history has the opening, the comment as text, and the silence; the run opens zoomed to the alert.
 
@@ -238,7 +255,7 @@ def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
     alert = collector.get("/alerts", severity="critical")["items"][0]
     visit.page.goto(f"{collector.url}/runs/{alert['run_id']}/alerts/{alert['id']}")
     history = visit.page.locator(".history")
-    expect(history).to_contain_text(re.compile(r"opened at step \d+, just now"))
+    expect(history).to_contain_text(re.compile(r"opened at step \d+, (just now|\d+ s ago)"))
     visit.page.get_by_label("Comment", exact=True).fill("<b>The learning rate</b> 😀")
     silence = visit.page.get_by_role("button", name="Silence", exact=True)
     silence.dispatch_event("click", {"detail": 2})  # of a double click
@@ -259,6 +276,7 @@ def test_an_alert_is_commented_silenced_and_opened_in_its_run(collector, visit):
     silence.press("Enter")
     expect(history).to_contain_text("silenced by the dashboard")
     expect(visit.page.locator(".alert-head")).to_contain_text("silenced until")
+    check_forced_colours_and_paper(visit.page)
     visit.page.get_by_role("link", name="Open the run at this moment").click()
     visit.page.wait_for_function(
         "(step) => { const graph = document.querySelector('#run-figure .js-plotly-plot');"

@@ -122,7 +122,10 @@ def test_a_tab_that_follows_is_not_taken_from_somebody_who_types(collector, visi
 
 
 def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector, visit):
-    """The tab also stays once the field is left. On another page nothing is written, and the followed view is over."""
+    """The tab also stays once the field is left, until the text is saved.
+
+    On another page nothing is written, and the followed view is over.
+    """
     page = visit.page
     open_fleet(collector, page)
     page.locator("#follow").click()
@@ -152,6 +155,10 @@ def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector
     show(collector, "/compare", by="ann")
     expect(page.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
     expect(page.get_by_label("Comment")).to_have_value("found after an hour")
+    page.get_by_role("button", name="Comment").click()
+    expect(page.get_by_text("Commented.")).to_be_visible()
+    show(collector, "/compare", by="ann")
+    page.wait_for_url("**/compare")
 
 
 def test_a_view_that_is_shown_while_a_tab_changes_its_page_is_followed(collector, visit):

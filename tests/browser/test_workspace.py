@@ -184,7 +184,10 @@ def test_the_axis_may_be_the_wall_time(collector, visit):
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
 def test_a_zoom_by_time_is_that_of_the_readers_clock(collector, visit, zone):
-    """The panels and the address have the interval that was dragged over; a day alone is midnight in the time zone."""
+    """The panels and the address have the interval that was dragged over; a day alone is midnight in the time zone.
+
+    An interval in the hour that New York's clocks showed twice contains both hours.
+    """
     run_id = collector.run(run="elsewhere", records=steps(0, 30))
     session = visit.page.context.new_cdp_session(visit.page)
     session.send("Emulation.setTimezoneOverride", {"timezoneId": zone})
@@ -206,6 +209,12 @@ def test_a_zoom_by_time_is_that_of_the_readers_clock(collector, visit, zone):
     midnight = datetime(2023, 11, 14, tzinfo=ZoneInfo(zone)).timestamp()
     visit.page.evaluate(drag, ["alpha/a", "2023-11-14", "2023-11-16"])
     is_drawn(visit, "alpha/b", f"{ends} === '{1000 * midnight:.0f},{1000 * (midnight + 172_800):.0f}'")
+    visit.page.evaluate(drag, ["alpha/a", "2023-11-05 01:10:00", "2023-11-05 01:50:00"])
+    begin, end = (
+        datetime(2023, 11, 5, 1, minute, fold=fold, tzinfo=ZoneInfo(zone)).timestamp()
+        for minute, fold in ((10, 0), (50, 1))
+    )
+    visit.page.wait_for_url(f"**zoom={begin:.0f}%2C{end:.0f}*")
 
 
 def test_a_zoom_by_steps_is_none_of_an_axis_of_times(collector, visit):

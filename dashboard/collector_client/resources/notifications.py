@@ -48,8 +48,12 @@ class Notifications:
 
     async def check(self, text: str) -> CheckedFile:
         """Check the text of a file of channels and routes; nothing is stored or sent."""
-        return cast("CheckedFile", await self._requests.ask("POST", "/notifications/check", json={"text": text}))
+        return cast(
+            "CheckedFile", await self._requests.ask("POST", "/notifications/check", json={"text": text}, is_saved=False)
+        )
 
     async def test_channel(self, name: str) -> None:
         """Send a test message to a channel."""
-        await self._requests.ask("POST", f"/notifications/channels/{quote(name, safe='')}/test", json={})
+        await self._requests.ask(
+            "POST", f"/notifications/channels/{quote(name, safe='')}/test", json={}, is_saved=False
+        )

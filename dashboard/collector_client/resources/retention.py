@@ -25,7 +25,7 @@ class Retention:
 
     async def preview(self, limits: Mapping[str, float | None]) -> list[RemovalItem]:
         """Read what limits would remove; nothing is changed."""
-        answer = await self._requests.ask("POST", "/retention/preview", json={"limits": dict(limits)})
+        answer = await self._requests.ask("POST", "/retention/preview", json={"limits": dict(limits)}, is_saved=False)
         return cast("list[RemovalItem]", answer["items"])
 
     async def save(self, limits: Mapping[str, float | None], seen: Mapping[str, float | None]) -> list[LimitItem]:

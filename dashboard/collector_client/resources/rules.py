@@ -51,4 +51,4 @@ class Rules:
     async def dry_run(self, run_id: str, rule: Mapping[str, object]) -> DryRunItem:
         """Read when a rule would have fired on a recorded run."""
         asked = {"run_id": run_id, "rule": dict(rule)}
-        return read_as(DryRunItem, await self._requests.ask("POST", "/rules/dry-run", json=asked))
+        return read_as(DryRunItem, await self._requests.ask("POST", "/rules/dry-run", json=asked, is_saved=False))
