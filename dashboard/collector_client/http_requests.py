@@ -82,7 +82,7 @@ class Requests:
             method: The HTTP method.
             path: The path below the API's base path.
             is_nullable: Whether the answer may be null, which is returned as an empty object.
-            is_saved: Whether the collector stores what a method other than GET sends.
+            is_saved: Whether the page need not keep the text that a method other than GET sends.
             asked: Options of httpx2, such as ``params`` and ``json``.
 
         Raises:

@@ -39,6 +39,8 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
     make.click()
     expect(secret).to_be_visible()
+    visit.page.set_viewport_size({"width": 1440, "height": 150})  # as if there were many keys
+    assert visit.page.locator("#keys-list .scroll").evaluate("list => list.clientHeight < list.scrollHeight")
     other = visit.page.context.new_page()
     other.goto(f"{guarded.live.url}/rules")
     other.get_by_role("button", name="Sign out root").click()

@@ -29,7 +29,8 @@ class Keys:
 
     async def make(self, asked: Mapping[str, object]) -> dict[str, object]:
         """Make a key, and return it with ``key``, which is not stored anywhere."""
-        return await self._requests.ask("POST", "/keys", json=dict(asked))
+        # The page shows the key once, so it stays as if its form were not saved.
+        return await self._requests.ask("POST", "/keys", json=dict(asked), is_saved=False)
 
     async def revoke(self, key: str) -> None:
         """Revoke a key."""
