@@ -57,6 +57,13 @@
     return Boolean(home);
   }
 
+  /* A judgement has two answers, and the field of a dropdown chooses one of its options. */
+  function pressButtonOf(field) {
+    if (!field.matches("input") || field.closest(".judgement-form, .dash-dropdown-content")) return;
+    const buttons = field.closest(window.rlvitals.requests.FORMS)?.querySelectorAll(".button") ?? [];
+    if (buttons.length === 1) buttons[0].click();
+  }
+
   const KEYS = { "/": findField, j: () => move(1), k: () => move(-1), g: goHome, "?": openHelp, "+": () => resize(40), "-": () => resize(-40), x: () => window.rlvitals.choice.toggleFocused() };
   const resize = (pixels) => window.rlvitals.resizePanel(pixels);
 
@@ -64,6 +71,7 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.closest(FIELDS)) {
       if (event.key === "Escape") event.target.blur();
+      if (event.key === "Enter" && !event.repeat) pressButtonOf(event.target);
       return;
     }
     if (document.querySelector("dialog[open]")) return;

@@ -20,7 +20,7 @@
     const label = labelOf(button);
     if (!label || !button.id) return;
     label.id ||= `${button.id}-label`;
-    set(button, "aria-labelledby", `${label.id} ${button.id}-value`);
+    set(button, "aria-labelledby", `${label.id} ${button.id}-value-count ${button.id}-value`);
   }
 
   function nameChart(graph) {

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.live import eventually
 from tests.monitor_server.api.test_responses import array, response
 
 FELL = {"group": 1, "displacement": -0.6, "displacements": array([-0.5, -0.1, 0.2], "float16")}
@@ -231,18 +232,18 @@ def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, v
 
 def check_forced_colours_and_paper(page):
     """In forced colours the mark of the severity stays and buttons have edges; paper has times, and no forms."""
-    style = "(element, [part, name]) => getComputedStyle(element, part).getPropertyValue(name)"
+    part = "(element, [part, name]) => getComputedStyle(element, part).getPropertyValue(name)"
     severity, button = page.locator(".alert-head .badge.severity"), page.get_by_role("button", name="Acknowledge")
-    mark = severity.evaluate(style, ["::before", "background-color"])
+    mark = eventually(lambda: severity.evaluate(part, ["::before", "background-color"]))  # the head may be drawn anew
     page.emulate_media(forced_colors="active")
-    assert severity.evaluate(style, ["::before", "background-color"]) == mark
-    assert severity.evaluate(style, [None, "background-color"]) == "rgb(255, 255, 255)"
-    assert button.evaluate(style, [None, "border-top-style"]) == "solid"
+    expect(severity).to_have_css("background-color", "rgb(255, 255, 255)")
+    eventually(lambda: severity.evaluate(part, ["::before", "background-color"]) == mark)
+    expect(button).to_have_css("border-top-style", "solid")
     page.emulate_media(forced_colors="none", media="print")
     expect(button).to_be_hidden()
     expect(page.get_by_label("Comment", exact=True)).to_be_hidden()
     at = page.locator(".history .since").first
-    assert at.evaluate(style, ["::after", "content"]) == f'" ({at.get_attribute("title")})"'
+    eventually(lambda: at.evaluate(part, ["::after", "content"]) == f'" ({at.get_attribute("title")})"')
     page.emulate_media(media="screen")
 
 

@@ -29,7 +29,7 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     make.click()
     expect(visit.page.locator("#key-made")).to_contain_text("A key needs a name")
     visit.page.get_by_label("Name", exact=True).fill("<i>trainer</i> 中文")
-    make.click()
+    visit.page.get_by_label("Name", exact=True).press("Enter")
     secret = visit.page.locator("#key-made code")
     expect(secret).to_contain_text("rlv_")
     made = secret.inner_text()
