@@ -112,7 +112,8 @@ class NameMapping:
         """Add keys that have a number for the first time; this row is counted with the others."""
         new = [key for key in self._without_number if number(row[key]) is not None][: MAX_KEYS - len(self._keys)]
         if new:
-            self._without_number = [key for key in self._without_number if key not in new]
+            added = set(new)
+            self._without_number = [key for key in self._without_number if key not in added]
             self._rows -= 1
             self._count()
             self._rows = 1
@@ -129,9 +130,9 @@ class NameMapping:
 
     def unknown(self) -> list[str]:
         """Return the keys with numbers that are neither signals nor the step, those with the most rows first."""
-        used = set(self.sources.values())
-        left = [key for key in self.keys if self._signal_of(key) is None and key not in used and not step_keys((key,))]
-        return sorted(left, key=lambda key: -self.keys[key])
+        used, rows = set(self.sources.values()), self.keys
+        left = [key for key in rows if self._signal_of(key) is None and key not in used and not step_keys((key,))]
+        return sorted(left, key=lambda key: -rows[key])
 
     def _signal_of(self, key: str) -> str | None:
         """Return the signal of a key; in a recorded row, a key is already the name of the signal."""

@@ -65,6 +65,8 @@ class ReadReport:
         first_repeated: The first of these rows, counted from 1, and its step.
         numbered_rows: Rows with an impossible step.
         first_numbered: The first of these rows, counted from 1, and the value in place of its step.
+        negative_rows: Rows with a step below 0, which are left out.
+        first_negative: The first of these rows, counted from 1, and its step.
         impossible_shares: Shares below 0 or above 1; percentages, for example.
         first_impossible: The row of the first of these, counted from 1, its signal and the share.
         step_rows: Rows with a step, given or numbered.
@@ -80,6 +82,8 @@ class ReadReport:
     first_repeated: tuple[int, int] | None = None
     numbered_rows: int = 0
     first_numbered: tuple[int, float] | None = None
+    negative_rows: int = 0
+    first_negative: tuple[int, float] | None = None
     impossible_shares: int = 0
     first_impossible: tuple[int, str, float] | None = None
     step_rows: int = 0
@@ -96,6 +100,11 @@ class ReadReport:
         """Count a row that was numbered by its place, because its step is impossible."""
         self.numbered_rows += 1
         self.first_numbered = self.first_numbered or (row, given)
+
+    def add_negative(self, row: int, given: float) -> None:
+        """Count a row that is left out, because its step is below 0."""
+        self.negative_rows += 1
+        self.first_negative = self.first_negative or (row, given)
 
     def add_impossible_share(self, row: int, signal: str, share: float) -> None:
         """Count a share that no part of a whole can have."""
@@ -127,7 +136,13 @@ class ReadReport:
             row, given = self.first_numbered
             notes.append(
                 f"{_rows(self.numbered_rows)} a step that is not a whole number below 2**53, first row {row:,} with "
-                f"{given:g}; the place of a row in the log is its step instead. Log the optimiser step as the step"
+                f"{given:g}; such a row is numbered by its place in the log. Log the optimiser step as the step"
+            )
+        if self.first_negative is not None:
+            row, given = self.first_negative
+            notes.append(
+                f"{_rows(self.negative_rows)} a step below 0, first row {row:,} with {given:g}; such a row is left "
+                "out, as the SDK drops it. Count the steps from 0"
             )
         if self.first_impossible is not None:
             row, signal, share = self.first_impossible

@@ -49,6 +49,8 @@ MAX_ENTRIES = 100_000
 # The first rows of a table or a console log in which a known signal must occur when a folder is searched.
 PROBE_ROWS = 50
 PROBE_BYTES = 8 << 20
+# Compressed forms that the standard library does not read, and the program that decompresses each.
+COMPRESSED = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"Rar!")
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
@@ -125,6 +127,9 @@ def _reason(path: Path, beginning: bytes) -> str:
         return f"it cannot be read ({closed})" if closed else "it is empty"
     if beginning.startswith(ARCHIVES) or beginning[257:262] == b"ustar":
         return "it is an archive; unpack it, and name the folder"
+    program = next((program for magic, program in COMPRESSED.items() if beginning.startswith(magic)), None)
+    if program is not None:
+        return f"it is compressed; decompress it with `{program} -d` first"
     fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
     return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
 

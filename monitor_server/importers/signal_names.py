@@ -237,15 +237,20 @@ def all_numbers(
 
 
 def number(value: object) -> float | None:
-    """Return a number, or the number in a text (including "NaN" and "Infinity"); None for anything else."""
+    """Return a number, or the number in a text (including "NaN" and "Infinity"); None for anything else.
+
+    An integer beyond the largest float is infinite.
+    """
     if type(value) is float:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         return float(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
+    except OverflowError:
+        return -math.inf if isinstance(value, int) and value < 0 else math.inf
 
 
 def ungrouped(text: str) -> str | None:

@@ -102,7 +102,9 @@ def _decompressed(
     while True:
         try:
             piece = stream.read1(size)  # read() would lose the data before a cut
-        except (EOFError, zlib.error, lzma.LZMAError) as error:
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            if isinstance(error, OSError) and not (report.bytes_read and _ends_in_other_bytes(error)):
+                raise
             report.add_problem(path, f"after {report.bytes_read} bytes", f"the compressed file ends: {error}")
             return
         if not piece:
@@ -111,6 +113,13 @@ def _decompressed(
         if stream is not raw:
             require_plausible_size(path, report.bytes_read, raw.tell())
         yield piece
+
+
+def _ends_in_other_bytes(error: OSError) -> bool:
+    """Return whether the data before an error is what was compressed; gzip checks it only at its end."""
+    if isinstance(error, gzip.BadGzipFile):
+        return str(error).startswith("Not a gzipped file")
+    return error.errno is None  # of bz2, which checks each block before it returns it, and not of the disk
 
 
 def _join(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:

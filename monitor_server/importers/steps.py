@@ -2,11 +2,12 @@
 
 Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
 attempt, and so does a higher number under the key ``attempt``. In a log with steps, a row without one belongs to the
-step before, unless it repeats one of its signals. Other rows without a whole step are numbered. The report of the log
-names the rows that this changes.
+step before, unless it repeats one of its signals. Other rows without a whole step are numbered, and their numbers never
+go back. A row with a step below 0 is left out, as the SDK drops it. The report of the log names the rows that this
+changes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, isfinite, isnan
 
@@ -47,16 +48,17 @@ def observe(
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
-        for name, value in signals.items():
-            if name in SHARES and not 0.0 <= value <= 1.0 and isfinite(value):
-                report.add_impossible_share(place + 1, name, value)
-        given = step_keys(tuple(row))
+        given = [step for key in step_keys(tuple(row)) if (step := number(row.get(key))) is not None]
+        if given and max(given) < 0.0:
+            report.add_negative(place + 1, given[0])
+            continue
+        _note_shares(signals, place, report)
         if is_stepped and not given and held is not None and signals.keys().isdisjoint(held.signals):
             # A part of the step that was logged by itself, or a configuration or an evaluation between the steps.
             held = replace(held, signals=signals | dict(held.signals))
             continue
         is_stepped = is_stepped or bool(given)
-        step = _step(row, given, place, report)
+        step = _step(given, place, held, report)
         before, logged = logged, max(logged, _logged_attempt(row))
         report.step_rows += 1
         report.steps_back += held is not None and step < held.step
@@ -91,21 +93,23 @@ def _contradicts(signals: Mapping[str, float], others: Mapping[str, float]) -> b
     return any(one != other and not (isnan(one) and isnan(other)) for one, other in pairs)
 
 
+def _note_shares(signals: Mapping[str, float], place: int, report: ReadReport) -> None:
+    for name, value in signals.items():
+        if name in SHARES and not 0.0 <= value <= 1.0 and isfinite(value):
+            report.add_impossible_share(place + 1, name, value)
+
+
+def _step(given: Sequence[float], place: int, held: Observation | None, report: ReadReport) -> int:
+    """Return the first usable of a row's own steps, or a number for the row that does not go back."""
+    for step in given:
+        if 0.0 <= step < MAX_STEP and step % 1 == 0:  # NaN and infinity fail this comparison
+            return int(step)
+    if given:
+        report.add_numbered(place + 1, given[0])
+    return place if held is None else min(MAX_STEP, max(place, held.step + 1))
+
+
 def _logged_attempt(row: Row) -> float:
     """Return the attempt in a row, or minus infinity if the row has none."""
     logged = number(row.get("attempt"))
     return -inf if logged is None or isnan(logged) else logged
-
-
-def _step(row: Row, keys: Iterable[str], place: int, report: ReadReport) -> int:
-    unusable: float | None = None
-    for key in keys:
-        value = number(row.get(key))  # the values of a printed dict are texts
-        if value is None:
-            continue
-        if abs(value) < MAX_STEP and value % 1 == 0:  # NaN and infinity fail this comparison
-            return int(value)
-        unusable = value if unusable is None else unusable
-    if unusable is not None:
-        report.add_numbered(place + 1, unusable)
-    return place

@@ -59,6 +59,7 @@ def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
     csv.field_size_limit(MAX_LINE_BYTES)
     reader = layout.reader(_texts(path, report))
     heading: Sequence[str] | None = None
+    width = 0
     while True:
         try:
             cells = next(reader)
@@ -70,13 +71,15 @@ def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
         if not cells:  # the line is no row
             continue
         if heading is None:
+            width = len(cells)
             heading = _distinct([name.strip() for name in cells[:MAX_COLUMNS]])
             continue
         cells = cells[layout.has_index :]
-        if len(cells) != len(heading):
-            report.add_problem(path, f"line {reader.line_num}", f"it has {len(cells)} cells, not {len(heading)}")
+        if len(cells) != width:
+            report.add_problem(path, f"line {reader.line_num}", f"it has {len(cells)} cells, not {width}")
         else:
-            yield {name: layout.value(name, cell) for name, cell in zip(heading, cells, strict=True) if cell.strip()}
+            named = zip(heading, cells, strict=False)  # the cells beyond the largest number of columns have no name
+            yield {name: layout.value(name, cell) for name, cell in named if cell.strip()}
 
 
 def _texts(path: Path, report: ReadReport) -> Iterator[str]:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from monitor_server.importers.formats.delimited import MAX_COLUMNS
 from monitor_server.importers.formats.table_layout import find_layout
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport
@@ -262,6 +263,57 @@ def test_a_row_without_a_step_belongs_to_the_step_before(tmp_path):
     (tmp_path / "run.jsonl").write_text('{"step": 0, "lr": 0.1}\n{"reward": 0.5}\n{"reward": 0.6}\n{"reward": 0.7}\n')
     steps, _ = only(tmp_path / "run.jsonl")
     assert [step.step for step in steps] == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "row", "other"),
+    [
+        ("x.jsonl", "", '{{"step": {}, "reward": 0.5}}\n', '{"step": null, "eval_loss": 1}\n'),
+        ("x.csv", "step,reward\n", "{},0.5\n", "step,reward\n"),
+    ],
+    ids=["null", "heading"],
+)
+def test_a_row_whose_step_is_no_number_belongs_to_the_step_before(tmp_path, name, heading, row, other):
+    """An evaluation without a step, or the heading of a resumed loop, would be a rewind if it had its place as step."""
+    rows = [row.format(step) for step in range(300, 400, 10)]
+    (tmp_path / name).write_text(heading + "".join([*rows[:8], other, *rows[8:]]))
+    steps, _ = only(tmp_path / name)
+    assert [(step.step, step.attempt) for step in steps] == [(step, 1) for step in range(300, 400, 10)]
+    assert {frozenset(step.signals) for step in steps} == {frozenset({"reward/mean"})}
+
+
+def test_the_number_of_a_row_without_a_usable_step_is_no_rewind(tmp_path):
+    """The place of a row in the log is lower than the steps of a loop that logs every tenth one."""
+    steps = [300, 310.5, None, 320, float("nan"), 330]
+    rows = [json.dumps({"step": step, "reward": place / 10}) for place, step in enumerate(steps)]
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    found, _ = only(tmp_path / "x.jsonl")
+    assert [(step.step, step.attempt) for step in found] == [(step, 1) for step in (300, 301, 302, 320, 321, 330)]
+
+
+def test_a_row_with_a_step_below_zero_is_left_out_and_named(tmp_path):
+    """A trainer's SDK drops it as well, and the step after it is no rewind."""
+    rows = [json.dumps({"step": step, "reward": 0.5}) for step in (-1, 0, 1, -2, 2)]
+    (tmp_path / "x.jsonl").write_text("\n".join(rows))
+    (log,) = find_logs([tmp_path / "x.jsonl"])
+    report = ReadReport()
+    found = list(observe(log.read(report), NameMapping().signals, report))
+    assert [(step.step, step.attempt) for step in found] == [(0, 1), (1, 1), (2, 1)]
+    (note,) = report.notes
+    assert note.startswith("2 rows have a step below 0, first row 1 with -1; such a row is left out")
+
+
+def test_a_table_with_too_many_columns_is_read_without_the_last_ones(tmp_path):
+    """Its rows are as long as its heading, and none is passed over."""
+    wide = MAX_COLUMNS + 5
+    lines = ["step,reward," + ",".join(f"x{place}" for place in range(wide))]
+    lines += [f"{step},0.5," + ",".join(["1"] * wide) for step in range(3)]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    steps, form = only(tmp_path / "x.csv")
+    assert (form, [(step.step, step.signals) for step in steps]) == (
+        "CSV",
+        [(s, {"reward/mean": 0.5}) for s in range(3)],
+    )
 
 
 @pytest.mark.parametrize(("logged", "entropy"), [([-0.4, -0.1, 0.2], [0.4, 0.1, -0.2]), ([0.4, 0.1, -0.2],) * 2])

@@ -1,12 +1,14 @@
 """Lines of a log file, read from its beginning and from the position of any of them."""
 
+import bz2
 import gzip
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.source import CHUNK_BYTES, chunks, lines, lines_from
 
 # Some lines are longer than the pieces of 1 MiB in which a file is read, and than a hundred of a compressed one.
@@ -54,3 +56,23 @@ def test_a_compressed_file_is_read_in_pieces_of_the_size_of_a_plain_one(tmp_path
     assert content.startswith(b"".join([*pieces, last]))
     assert bool(report.problems) == is_cut
     assert len(content) - 110_000 < report.bytes_read <= len(content)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress], ids=["gzip", "bz2"])
+def test_what_is_compressed_is_read_up_to_bytes_that_are_not(tmp_path, compress):
+    """A loop that was resumed may append text to the compressed log; a damaged block of bzip2 ends it likewise."""
+    content = random.Random(0).randbytes(1_200_000)  # noqa: S311 - a block of bzip2 has 900 kB
+    appended, damaged, report = tmp_path / "appended.log", tmp_path / "damaged.log", ReadReport()
+    appended.write_bytes(compress(content) + b"step 3: reward 0.5\n")
+    assert b"".join(chunks(appended, report)) == content
+    if compress is bz2.compress:
+        compressed = compress(content)
+        damaged.write_bytes(compressed[: -len(compressed) // 10] + b"x" * (len(compressed) // 10))
+        assert content.startswith(b"".join(chunks(damaged, report)))
+        assert 800_000 < report.bytes_read - len(content) < 1_000_000
+        return
+    (problem,) = report.problems
+    assert problem.startswith("appended.log, after 1200000 bytes: the compressed file ends")
+    damaged.write_bytes(compress(content)[:-5] + b"x" * 5)
+    with pytest.raises(LogError, match="CRC check failed"):  # which of the bytes are wrong is not known
+        list(chunks(damaged, report))

@@ -183,6 +183,7 @@ def test_hours_are_not_computed_from_impossible_times(tmp_path, capsys, time):
     [
         (b"", "it is empty"),
         (b"\x00\x01\x02\xff" * 100, "its content is in no known format"),
+        (b"\x28\xb5\x2f\xfd\x04\x00" * 9, "it is compressed; decompress it with `zstd -d` first"),
         (b"PK\x03\x04\x14\x00 a.jsonl {}\n" + b'{"step": 1, "reward": 0.5}\n' * 9, "it is an archive; unpack it"),
         (b"\x1f\x8b" + b"\xff" * 99, "it is compressed, and damaged at its beginning"),
         (
