@@ -2,7 +2,9 @@
 
 from importlib.util import find_spec
 
-__all__ = ["CommandError", "RequestRefusedError", "missing_library", "require_libraries"]
+__all__ = ["EXIT_INTERRUPTED", "CommandError", "RequestRefusedError", "missing_library", "require_libraries"]
+
+EXIT_INTERRUPTED = 130  # the status of a process that SIGINT ends
 
 
 class CommandError(Exception):

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from monitor_server.commands.errors import CommandError, missing_library
+from monitor_server.commands.errors import EXIT_INTERRUPTED, CommandError, missing_library
 from monitor_server.commands.terminal import error
 
 __all__ = ["main"]
@@ -72,15 +72,17 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's own
         """Run the subcommand and leave with the exit status that it returned.
 
-        A `CommandError`, or the collector's `StartupError`, is one line on standard error and status 1.
+        A `CommandError`, or the collector's `StartupError`, is one line on standard error and status 1. Ctrl-C is one
+        line and status 130, except in a command that lasts until Ctrl-C and returns its own status.
         """
         try:
             status = super().invoke(ctx)
         except BrokenPipeError:  # the reader of the output has closed it
             _discard_output()
             status = 1
-        except KeyboardInterrupt:
-            status = 0
+        except KeyboardInterrupt:  # a script that goes on would take the work for done
+            error("interrupted before the command had done its work")
+            status = EXIT_INTERRUPTED
         except ModuleNotFoundError as missing:  # of an extra, imported when it was needed
             error(missing_library(str(ctx.invoked_subcommand), missing))
             status = 1

@@ -3,6 +3,7 @@
 import gc
 import logging
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -66,5 +67,6 @@ def run(
             "Ctrl-C ends it"
         )
         gc.freeze()  # imported objects stay; a full collection that visits them stops every thread
-        create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # uvicorn ends the server, and then sends the signal on
+            create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
     return 0

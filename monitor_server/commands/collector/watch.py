@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import typer
@@ -46,7 +47,7 @@ def run(
         terminal.width = terminal.width if is_read else UNBOUNDED_WIDTH
         terminal.print(_runs(url, asked, is_ascii=terminal.options.ascii_only, width=terminal.width))
         return 0
-    with Live(console=terminal, screen=True, auto_refresh=False) as live:
+    with suppress(KeyboardInterrupt), Live(console=terminal, screen=True, auto_refresh=False) as live:
         while _is_terminal():  # not any more where its window was closed
             shown = _read(url, asked, is_ascii=terminal.options.ascii_only, width=terminal.width)
             live.update(shown, refresh=True)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor_server.commands.errors import CommandError, missing_library
+from monitor_server.commands.errors import EXIT_INTERRUPTED, CommandError, require_libraries
 from monitor_server.commands.logs.paths import log_path, require_place, write_page
 from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine, EngineFactory
@@ -35,7 +35,6 @@ __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 # Exit statuses of --fail-on; 1 means an unreadable log, 2 a wrong option, as for every command.
 EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
-EXIT_INTERRUPTED = 130  # the status of a process that SIGINT ends
 DETAILED = 3
 PASSED_OVER_SHOWN = 20
 # Larger numbers are mistakes, and infinity would be reported as saved hours.
@@ -111,7 +110,7 @@ def run(
             raise CommandError(str(failure)) from failure
         except KeyboardInterrupt:
             if following or serve:  # these commands end in this way
-                raise
+                return 0
             error("interrupted before the logs were read; there is no verdict")
             return EXIT_INTERRUPTED
     if html is not None:
@@ -145,10 +144,10 @@ def _print_passed_over(reasons: Sequence[str]) -> None:
 
 
 def _serve(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int:
-    try:
-        from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the extra of the server
-    except ModuleNotFoundError as missing:
-        raise missing_library("check --serve", missing) from missing
+    # The collector runs without dash, and would have no page to open.
+    require_libraries("check --serve", "uvicorn", "dash", extras="server,dashboard")
+    from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the extra of the server
+
     return serve_logs(logs, overrides)
 
 

@@ -399,16 +399,17 @@ def test_it_needs_none_of_the_servers_libraries():
     assert (done.returncode, done.stderr) == (3, "")
 
 
-def test_a_dashboard_without_the_servers_libraries_is_refused_in_one_line():
-    """`--serve` on the plain install names what to install, as `rlvitals serve` does."""
+@pytest.mark.parametrize("library", ["uvicorn", "dash"])
+def test_a_dashboard_without_its_libraries_is_refused_in_one_line(library):
+    """`--serve` on an install without the server, or with the server alone, names what to install."""
     code = (
-        "import sys\nsys.modules['uvicorn'] = None\nfrom monitor_server.commands.main import main\n"
+        f"import sys\nsys.modules['{library}'] = None\nfrom monitor_server.commands.main import main\n"
         "sys.exit(main(['check', '--sample', '--serve']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        "rlvitals: `rlvitals check --serve` needs uvicorn, which is not installed: "
+        f"rlvitals: `rlvitals check --serve` needs {library}, which is not installed: "
         "pip install 'rlvitals[server,dashboard]'\n"
     )
 
@@ -446,11 +447,19 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
     assert {path.name for path in tmp_path.iterdir()} == {"begun.log", "trainer_state.json"}
 
 
-def test_an_interrupted_check_does_not_pass(tmp_path):
-    """Ctrl-C while a log is read: no verdict is no healthy run."""
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("check", "--fail-on", "critical"), "interrupted before the logs were read; there is no verdict"),
+        (("calibrate", "--write", "calibration.json"), "interrupted before the command had done its work"),
+    ],
+    ids=["check", "calibrate"],
+)
+def test_an_interrupted_command_does_not_pass(tmp_path, command, said):
+    """Ctrl-C while a log is read: no verdict is no healthy run, and a script must not go on with an old file."""
     log = tmp_path / "long.jsonl"
     log.write_text("".join(f'{{"step": {step}, "reward": 0.5, "entropy": 0.4}}\n' for step in range(200_000)))
-    command = [sys.executable, "-m", "monitor_server", "check", str(log), "--fail-on", "critical"]
+    command = [sys.executable, "-m", "monitor_server", *command, str(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
 
         def is_reading():
@@ -464,7 +473,7 @@ def test_an_interrupted_check_does_not_pass(tmp_path):
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (130, "")
-    assert errors == "rlvitals: interrupted before the logs were read; there is no verdict\n"
+    assert errors == f"rlvitals: {said}\n"
 
 
 @pytest.mark.parametrize("arguments", [("check", "--sample"), ("--help",)], ids=" ".join)
