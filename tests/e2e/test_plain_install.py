@@ -32,7 +32,8 @@ def test_a_stranger_gets_a_verdict_from_what_the_readme_says(tmp_path):
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path / "wheels"), str(ROOT)], check=True, timeout=600)
     (wheel,) = (tmp_path / "wheels").glob("rlvitals-*.whl")
-    assert "trainer_hooks/py.typed" in zipfile.ZipFile(wheel).namelist()  # a type checker reads the SDK's annotations
+    with zipfile.ZipFile(wheel) as packed:
+        assert "trainer_hooks/py.typed" in packed.namelist()  # a type checker reads the SDK's annotations
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "empty")], check=True, timeout=120)
     rows = [
         {"step": step, "reward": 0.5 + 0.01 * math.sin(step), "grad_norm": math.nan if step >= 200 else 1.0}
