@@ -189,8 +189,9 @@ class Trainer:
     def load_state(self, state: dict[str, Any]) -> None:
         """Restore a state that `state` returned, bit for bit."""
         self.step_number = state["step"]
-        self.learner.load_state(state)
+        # An adjusted KL term refers to the warm start, which the policy of a new trainer is until weights are loaded.
         self.learner.adjustment = Adjustment(**state["treatment"])
+        self.learner.load_state(state)
         # A generator takes its state from the CPU only, even if it draws on a GPU.
         self.generator.set_state(state["generator"].cpu())
         self.draw.setstate(state["draw"])

@@ -25,8 +25,8 @@ class Learner:
 
     Args:
         config: Every setting.
-        policy: Trained in place. A copy is kept as the reference if ``config.kl`` or a possible fork needs one, and
-            another copy becomes the critic under PPO.
+        policy: The warm start, trained in place. A copy is kept as the reference if ``config.kl``, a possible fork or
+            the adjustment of a checkpoint needs one, and another copy becomes the critic under PPO.
         ranks: The processes that train it together.
 
     Attributes:
@@ -39,7 +39,7 @@ class Learner:
         self.policy = policy
         self.optimiser = _adamw(policy, config.lr, weight_decay=config.weight_decay)
         is_referred_to = config.kl > 0 or config.on_acceleration == "fork"
-        self.reference = copy.deepcopy(policy).requires_grad_(requires_grad=False) if is_referred_to else None
+        self.reference = _freeze_copy(policy) if is_referred_to else None
         self.critic = Critic(policy) if config.optimises.has_critic else None
         if self.critic is not None:
             self.critic_optimiser = _adamw(self.critic, config.critic_lr)
@@ -48,13 +48,24 @@ class Learner:
 
     @property
     def adjustment(self) -> Adjustment:
-        """The changes of rollbacks and forks to the settings."""
+        """The changes of rollbacks and forks to the settings.
+
+        Raises:
+            ValueError: If a change turns the KL term on after the first update, when no copy of the warm start is kept.
+        """
         return self._adjustment
 
     @adjustment.setter
     def adjustment(self, value: Adjustment) -> None:
-        self._adjustment = value
-        self.config = replace(self._given, **value.settings)
+        config = replace(self._given, **value.settings)
+        if config.kl > 0 and self.reference is None:
+            if self.optimiser.state:
+                raise ValueError(
+                    f"kl must be 0 where no copy of the warm start is kept, got {config.kl}: set kl or on_acceleration "
+                    "fork from the start, or load the checkpoint before the first update"
+                )
+            self.reference = _freeze_copy(self.policy)
+        self._adjustment, self.config = value, config
 
     @property
     def llds_weight(self) -> float:
@@ -132,6 +143,10 @@ class _Scorer(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         return token_statistics(self.policy, tokens, mask)
+
+
+def _freeze_copy(policy: Policy) -> Policy:
+    return copy.deepcopy(policy).requires_grad_(requires_grad=False)
 
 
 def _adamw(model: nn.Module, lr: float, *, weight_decay: float = 0.0) -> torch.optim.AdamW:

@@ -128,6 +128,22 @@ def test_a_run_that_is_forked_again_keeps_what_it_was_given(forked, monkeypatch)
     assert (adjustment.lr_factor, adjustment.rollbacks, trainer.step_number) == (0.25, 2, 2)
 
 
+def test_a_run_that_took_over_a_kl_term_keeps_it_without_forks(forked):
+    """Resumed without forks it still refers to the warm start: the next step is the same to the last bit."""
+    straight = trainer_of(forked)
+    straight.step()
+    straight.learner.adjustment = adjustments(straight.learner)["kl"]
+    saved = Checkpoints(forked.checkpoints).save(straight)
+    resumed = trainer_of(replace(forked, on_acceleration="none"))
+    Checkpoints(forked.checkpoints).load(resumed, saved)
+    assert resumed.step().scalars["kl/ref"] == straight.step().scalars["kl/ref"] > 0
+    assert torch.equal(weights(resumed), weights(straight))
+    begun = trainer_of(replace(forked, on_acceleration="none"))
+    begun.step()
+    with pytest.raises(ValueError, match="kl must be 0 where no copy of the warm start is kept"):
+        Checkpoints(forked.checkpoints).load(begun, saved)
+
+
 def test_a_fork_that_loses_its_weights_is_data(forked, monkeypatch):
     """The fork with NTHR fails: it has diverged with its reason, and the others are not touched by it."""
     _, forking = forked_at_two(forked)
