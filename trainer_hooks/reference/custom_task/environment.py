@@ -119,9 +119,9 @@ class SearchEnvironment:
 
     def _feedback_to(self, episode: SearchEpisode, passages: Sequence[str]) -> list[int]:
         """Return the tokens of feedback; the passages between the tags are truncated."""
-        episode.record_passages(passages)
         if episode.is_over:
             return []
+        episode.record_passages(passages)
         if episode.query is None:
             return self.encode(_INVALID)
         found = "\n".join(f"Doc {number}: {passage}" for number, passage in enumerate(passages, start=1))

@@ -89,7 +89,7 @@ class SearchEpisode:
         return is_over
 
     def record_passages(self, passages: Sequence[str]) -> None:
-        """Record the passages that the tool found for `query`."""
+        """Record the passages that the tool found for `query`; a search that is not answered has none to record."""
         self.tool_calls_empty += self.query is not None and not passages
         if self.actions == 1 and passages:
             digest = hashlib.blake2b("\n".join(passages).encode(), digest_size=7).digest()

@@ -65,6 +65,14 @@ def test_nothing_found_is_reported(tokenizer):
     assert (episode.tool_calls_valid, episode.tool_calls_empty) == (1, 1)
 
 
+def test_a_search_in_the_last_action_is_neither_asked_nor_counted_as_empty(tokenizer):
+    """Nobody would read what it finds, but it was well formed."""
+    environment = environment_of(tokenizer, tool := Recording(), max_actions=1)
+    last = waiting(environment, "<search>a</search>")
+    assert environment.feedback([last]) == [[]]
+    assert (tool.asked, last.tool_calls_valid, last.tool_calls_empty) == ([], 1, 0)
+
+
 def test_held_out_questions_are_never_trained_on(tokenizer):
     """Of six questions the last is held out; drawing more than exist repeats it."""
     environment = environment_of(tokenizer, corpus())
