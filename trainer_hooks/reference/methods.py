@@ -59,6 +59,11 @@ class LossMethod:
         """Whether the method has a term that λ weighs."""
         return self.gate is not None or self.is_placebo or self.holds_covariance
 
+    @property
+    def compares_tokens(self) -> bool:
+        """Whether tokens of all responses of an update are compared: each rank alone would find others."""
+        return self.holds_covariance or self.scales_surprise or self.adapts_clip
+
 
 METHODS: dict[MethodName, LossMethod] = {
     "grpo": LossMethod(),

@@ -170,6 +170,13 @@ def test_groups_that_cannot_be_dealt_out_are_refused(tiny):
         Trainer(tiny, warm_start(tiny), ranks=Ranks(0, 4))
 
 
+@pytest.mark.parametrize("method", ["kl-cov", "stare", "acpo"])
+def test_methods_that_compare_tokens_of_all_ranks_are_refused(tiny, model, method):
+    """Two ranks would each find other tokens than a single process."""
+    with pytest.raises(ValueError, match=f"method {method} needs a single process, got 2 ranks"):
+        Trainer(replace(tiny, method=method, minibatches=1), model, ranks=Ranks(0, 2))
+
+
 def test_a_single_process_asks_no_other_process():
     """Sums, broadcasts and gatherings of one process return its own values."""
     tensor = torch.arange(3)

@@ -77,8 +77,8 @@ class Trainer:
         ranks: The processes that train it together.
 
     Raises:
-        ValueError: If minibatches cannot be divided among the ranks in whole groups, several ranks are to decompose, or
-            the environment has fewer questions than a step asks.
+        ValueError: If minibatches cannot be divided among the ranks in whole groups, a setting needs a single process,
+            or the environment has fewer questions than a step asks.
     """
 
     def __init__(
@@ -91,6 +91,8 @@ class Trainer:
             )
         if (config.decompose_every or config.split_groups) and ranks.size > 1:
             raise ValueError(f"decompose_every and split_groups need a single process, got {ranks.size} ranks")
+        if config.optimises.compares_tokens and ranks.size > 1:
+            raise ValueError(f"method {config.method} needs a single process, got {ranks.size} ranks")
         self.config = config
         self.model = model
         self.ranks = ranks
