@@ -40,7 +40,8 @@ class Rollouts:
         group_ids: Equal for responses to the same prompt, shape ``(B,)``.
         token_ids: Token ids, feedback too, shape ``(B, T)``.
         answer_mask: True on the tokens of the final answer, within ``mask``, shape ``(B, T)``.
-        correct: Whether each response is correct, shape ``(B,)``; ``rewards > 0`` unless given.
+        correct: Whether each response is correct, shape ``(B,)``; ``rewards > 0`` unless given. A response whose reward
+            is NaN or Inf is then neither correct nor incorrect.
         tool_calls: Number of tool calls, shape ``(B,)``.
         tool_calls_valid: How many of them were well formed and answered, shape ``(B,)``.
         tool_calls_empty: How many of the valid ones were answered with nothing, such as a search without a result,
@@ -150,8 +151,7 @@ class Rollouts:
             None if answer_mask is None else read_booleans(self.library, "answer_mask", answer_mask, tokens, "logprobs")
         )
         self.group_ids = self._response_integers("group_ids", group_ids)
-        given = self._response_booleans("correct", correct)
-        self.correct: Array = self.rewards > 0 if given is None else given
+        self.correct = self._response_booleans("correct", correct)
         self.tool_calls = self._response_integers("tool_calls", tool_calls)
         self.tool_calls_valid = self._response_integers("tool_calls_valid", tool_calls_valid)
         self.tool_calls_empty = self._response_integers("tool_calls_empty", tool_calls_empty)
@@ -167,6 +167,20 @@ class Rollouts:
         self.is_checked = False
         if check:
             self.check()
+
+    @property
+    def is_correct(self) -> Array:
+        """Whether each response is correct, shape ``(B,)``."""
+        return self._is_rewarded & (self.rewards > 0) if self.correct is None else self.correct
+
+    @property
+    def is_incorrect(self) -> Array:
+        """Whether each response is incorrect, shape ``(B,)``."""
+        return self._is_rewarded & (self.rewards <= 0) if self.correct is None else ~self.correct
+
+    @property
+    def _is_rewarded(self) -> Array:
+        return self.library.xp.isfinite(self.rewards)
 
     @property
     def nbytes(self) -> int:

@@ -108,8 +108,11 @@ def test_torch_tensors_are_accepted(dtype):
 
 def test_correct_is_a_positive_reward_unless_given():
     """A response is correct if its reward is positive, or by the trainer's own `correct`."""
-    assert rollouts().correct.tolist() == [True, False]
-    assert rollouts(correct=[0, 1]).correct.tolist() == [False, True]
+    assert rollouts().is_correct.tolist() == [True, False]
+    assert rollouts(correct=[0, 1]).is_correct.tolist() == [False, True]
+    ungraded = rollouts(rewards=[np.nan, np.inf])
+    assert [ungraded.is_correct.any(), ungraded.is_incorrect.any()] == [False, False]
+    assert rollouts(rewards=[np.nan, 1.0], correct=[0, 1]).is_incorrect.tolist() == [True, False]
 
 
 def test_a_policy_that_is_certain_of_everything_is_accepted_if_its_entropy_is_0():

@@ -33,6 +33,14 @@ def test_joined_microbatches_say_what_they_say_together(place):
     assert whole.concatenate() is None
 
 
+def test_a_response_without_a_reward_stays_neither_correct_nor_incorrect(place):
+    """Joining keeps what was given: NaN, 1, and again NaN, 1 are two correct responses of two."""
+    whole = Microbatches()
+    for is_last in (False, True):
+        whole.add(microbatch(1, rewards=torch.tensor([torch.nan, 1.0]), **place), is_last=is_last)
+    assert summarise(whole.concatenate())["reward/correct_frac"].value() == 1
+
+
 def test_a_step_of_one_microbatch_is_held_as_it_came():
     """The arrays of a single microbatch are not copied."""
     given, whole = microbatch(1), Microbatches()

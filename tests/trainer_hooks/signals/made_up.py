@@ -26,12 +26,16 @@ def arrays(seed: int, responses: int, width: int, *, bad: bool) -> dict:
         array[~mask] = rng.choice([np.nan, np.inf, 7.0, 0.0])
         if bad:
             array[rng.random(shape) < 0.1] = rng.choice([np.nan, -np.inf])
+    rewards, advantages = rng.integers(-1, 2, responses).astype(float), rng.choice([-1.0, 0.0, 1.0], responses)
+    if bad:
+        for array in (rewards, advantages):
+            array[rng.random(responses) < 0.1] = rng.choice([np.nan, np.inf, -np.inf])
     calls = rng.integers(0, 3, responses)
     valid = np.minimum(calls, rng.integers(0, 3, responses))
     return token_arrays | {
         "mask": mask,
-        "rewards": rng.integers(-1, 2, responses).astype(float),
-        "advantages": rng.choice([-1.0, 0.0, 1.0], responses),
+        "rewards": rewards,
+        "advantages": advantages,
         "group_ids": np.sort(rng.integers(0, max(1, responses // 2), responses)),
         "token_ids": rng.integers(0, 3, shape),
         "answer_mask": mask & (rng.random(shape) < rng.choice([0.05, 0.5])),

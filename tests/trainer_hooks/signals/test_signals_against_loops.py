@@ -25,27 +25,30 @@ def correlation(one, other):
 def by_loops(a: dict) -> dict[str, float]:
     """Return every signal, one token at a time; lists that end up empty give no signal."""
     responses, width = a["mask"].shape
-    correct = [a["rewards"][i] > 0 for i in range(responses)]
+    rewarded = [i for i in range(responses) if math.isfinite(a["rewards"][i])]
+    correct = [math.isfinite(reward) and reward > 0 for reward in a["rewards"]]
+    incorrect = [math.isfinite(reward) and reward <= 0 for reward in a["rewards"]]
     words = {i: [k for k in range(width) if a["mask"][i, k]] for i in range(responses)}
     action = {
         i: {k: sum(1 for j in range(k + 1) if a["mask"][i, j] and (j == 0 or not a["mask"][i, j - 1])) - 1 for k in ks}
         for i, ks in words.items()
     }
     tokens = [(i, k) for i, ks in words.items() for k in ks]
-    right, wrong = [t for t in tokens if correct[t[0]]], [t for t in tokens if not correct[t[0]]]
+    right, wrong = [t for t in tokens if correct[t[0]]], [t for t in tokens if incorrect[t[0]]]
     lp, old, ent = a["logprobs"], a["old_logprobs"], a["entropies"]
     delta = {t: lp[t] - old[t] for t in tokens}
     ratio = {t: math.exp(d) if math.isfinite(d) else d for t, d in delta.items()}
     groups = {g: [i for i in range(responses) if a["group_ids"][i] == g] for g in set(a["group_ids"].tolist())}
-    mixed = [m for m in groups.values() if any(correct[i] for i in m) and not all(correct[i] for i in m)]
-    several = [m for m in groups.values() if len(m) > 1]
+    mixed = [m for m in groups.values() if any(correct[i] for i in m) and any(incorrect[i] for i in m)]
+    several = [known for m in groups.values() if len(known := [i for i in m if i in rewarded]) > 1]
     dead = [m for m in several if len({a["rewards"][i] for i in m}) == 1]
     finite_ratio = [t for t in tokens if math.isfinite(delta[t])]
-    kept = [t for t in tokens if a["advantages"][t[0]] >= 0 and math.isfinite(delta[t])]
+    weighed = [t for t in finite_ratio if math.isfinite(a["advantages"][t[0]])]
+    kept = [t for t in weighed if a["advantages"][t[0]] >= 0]
     kept_actions = {(i, action[i][k]) for i, k in kept}
     ends = {
-        "low": [t for t in tokens if ratio[t] < 0.8 and a["advantages"][t[0]] < 0],
-        "high": [t for t in tokens if ratio[t] > 1.28 and a["advantages"][t[0]] > 0],
+        "low": [t for t in weighed if ratio[t] < 0.8 and a["advantages"][t[0]] < 0],
+        "high": [t for t in weighed if ratio[t] > 1.28 and a["advantages"][t[0]] > 0],
     }
     grams = {
         i: [
@@ -61,18 +64,20 @@ def by_loops(a: dict) -> dict[str, float]:
         for i in range(responses)
     }
     first_known = {(a["group_ids"][i], a["first_feedback"][i]) for i in range(responses) if correct[i]}
-    wrong_in_mixed = [i for m in mixed for i in m if not correct[i]]
+    wrong_in_mixed = [i for m in mixed for i in m if incorrect[i]]
     lists = {
         "reward/mean": list(a["rewards"]),
-        "reward/correct_frac": correct,
-        "reward/neutral_frac": [reward == 0 for reward in a["rewards"]],
-        "reward/negative_frac": [reward < 0 for reward in a["rewards"]],
+        "reward/correct_frac": [correct[i] for i in rewarded],
+        "reward/neutral_frac": [a["rewards"][i] == 0 for i in rewarded],
+        "reward/negative_frac": [a["rewards"][i] < 0 for i in rewarded],
         "reward/zero_std_frac": [m in dead for m in several],
         "reward/all_correct_frac": [m in dead and correct[m[0]] for m in several],
         "reward/all_wrong_frac": [m in dead and not correct[m[0]] for m in several],
         "advantage/mean_abs": [abs(x) for x in a["advantages"]],
         "advantage/reward_corr": [
-            corr for m in several if (corr := correlation(a["advantages"][m], a["rewards"][m])) is not None
+            corr
+            for m in groups.values()
+            if len(m) > 1 and (corr := correlation(a["advantages"][m], a["rewards"][m])) is not None
         ],
         "likelihood/correct": [lp[t] for t in right],
         "likelihood/incorrect": [lp[t] for t in wrong],
@@ -91,9 +96,9 @@ def by_loops(a: dict) -> dict[str, float]:
         "lld/gated_actions_frac": [
             sum(delta[t] for t in kept if (t[0], action[t[0]][t[1]]) == name) < 0 for name in sorted(kept_actions)
         ],
-        "ratio/clip_frac": [t in ends["low"] + ends["high"] for t in finite_ratio],
-        "ratio/clip_low_frac": [t in ends["low"] for t in finite_ratio],
-        "ratio/clip_high_frac": [t in ends["high"] for t in finite_ratio],
+        "ratio/clip_frac": [t in ends["low"] + ends["high"] for t in weighed],
+        "ratio/clip_low_frac": [t in ends["low"] for t in weighed],
+        "ratio/clip_high_frac": [t in ends["high"] for t in weighed],
         "kl/old": [ratio[t] - 1 - delta[t] for t in tokens],
         "kl/ref": [math.exp(d) - 1 - d for t in tokens if math.isfinite(d := a["ref_logprobs"][t] - lp[t])],
         "mismatch/logprob_abs": [abs(old[t] - a["sampler_logprobs"][t]) for t in tokens],
@@ -119,7 +124,7 @@ def by_loops(a: dict) -> dict[str, float]:
         "text/repetition": [1 - len(set(g)) / len(g) for g in grams.values() if g],
         "text/looping_frac": [2 * len(set(g)) < len(g) for g in grams.values() if g],
         "text/distinct": [len({a["token_ids"][i, k] for k in ks}) / len(ks) for i, ks in words.items() if ks],
-        "control/prob": [math.exp(lp[t]) for t in tokens if a["token_ids"][t] == 1 and not math.isnan(lp[t])],
+        "control/prob": [math.exp(lp[t]) for t in tokens if a["token_ids"][t] == 1 and math.isfinite(lp[t])],
         "control/share": [a["token_ids"][t] == 1 for t in tokens],
         "similarity/first_action_shared": [
             a["first_feedback"][i] >= 0 and (a["group_ids"][i], a["first_feedback"][i]) in first_known
@@ -135,15 +140,15 @@ def by_loops(a: dict) -> dict[str, float]:
     weights = [math.exp(d) for d in deltas]
     means = [sum(lp[i, k] for k in ks) / len(ks) for i, ks in words.items() if ks]
     given = [a["logprobs"], old, a["sampler_logprobs"], a["ref_logprobs"], ent]
-    signals |= {
-        "reward/std": float(np.std(a["rewards"])),
-        "finite/bad_values": float(sum(not math.isfinite(array[t]) for array in given for t in tokens)),
-    }
+    bad = sum(not math.isfinite(array[t]) for array in given for t in tokens)
+    bad += sum(not math.isfinite(array[i]) for array in (a["rewards"], a["advantages"]) for i in range(responses))
+    signals["finite/bad_values"] = float(bad)
+    if rewarded:
+        signals["reward/std"] = float(np.std(a["rewards"][rewarded]))
     if deltas:
+        signals["ratio/max"] = math.exp(max(deltas))
         signals["ratio/log_var"] = float(np.var(deltas))
         signals["ratio/ess_frac"] = sum(weights) ** 2 / (len(weights) * sum(w * w for w in weights))
-    if not all(math.isnan(d) for d in delta.values()):
-        signals["ratio/max"] = math.exp(max(d for d in delta.values() if not math.isnan(d)))
     quantiles = {
         "likelihood/p05": (means, 0.05),
         "entropy/p95": ([ent[t] for t in tokens], 0.95),

@@ -96,7 +96,7 @@ def rank_rows(tokens: ActionTokens, count: int) -> dict[ResponseKind, Ranking]:
     if tokens.log_ratio_sums is not None:
         change = tokens.log_ratio_sums.by_response / lengths
         fell = has_action & (change < 0)
-        rows = library.argsort(~fell, ~tokens.rollouts.correct, change)[:count]
+        rows = library.argsort(~fell, ~tokens.rollouts.is_correct, change)[:count]
         rankings["displaced"] = Ranking(rows, fell)
     return rankings
 
@@ -120,7 +120,8 @@ def select_rows(
     has_action: list[int] = np.flatnonzero(tokens.lengths).tolist()
     pool = has_action if drawable is None else [row for row in has_action if row in drawable]
     by_kind["random"] = generator.sample(pool, min(count, len(pool)))
-    displaced_correct = [row for row in by_kind.get("displaced", ()) if tokens.rollouts.correct[row]]
+    is_correct = tokens.rollouts.is_correct
+    displaced_correct = [row for row in by_kind.get("displaced", ()) if is_correct[row]]
     by_kind["resembling"] = _find_resembling(tokens, displaced_correct)
     selected: dict[int, list[ResponseKind]] = {}
     for kind in RESPONSE_KINDS:
@@ -138,7 +139,7 @@ def _find_resembling(tokens: ActionTokens, rows: Sequence[int]) -> list[int]:
     found: dict[int, None] = {}
     if ids is not None and groups is not None and rows:
         begins, ends = tokens.layout.spans
-        is_rival = ~tokens.rollouts.correct & (tokens.lengths > 0)
+        is_rival = tokens.rollouts.is_incorrect & (tokens.lengths > 0)
         for row in rows:
             own = ids[row, begins[row] : ends[row]]
             rivals = np.flatnonzero(is_rival & (groups == groups[row]))
@@ -176,5 +177,5 @@ def find_resembling_on_device(tokens: ActionTokens, group: Array, row: Array) ->
     # Past its last action token a row has nothing in common with any other.
     differs = (ids != ids[row]) | (places > last) | (places[row] > last[row])
     shared = xp.where(differs.any(axis=1), xp.argmax(to_float64(differs), axis=1), width)
-    is_rival = (group == group[row]) & ~rollouts.correct & (tokens.lengths > 0)
+    is_rival = (group == group[row]) & rollouts.is_incorrect & (tokens.lengths > 0)
     return xp.argmax(xp.where(is_rival, shared, -1), axis=0).reshape(1)

@@ -48,7 +48,7 @@ def build_responses(
     columns: dict[str, Iterable[Any]] = {
         "kinds": selected.values(),
         "reward": of_rows(rollouts.rewards),
-        "correct": of_rows(rollouts.correct),
+        "correct": of_rows(rollouts.is_correct),
         "length": of_rows(tokens.lengths),
         "logprob": of_rows(tokens.logprob_sums.by_response),
         "actions": Array.from_parts("int32", actions),

@@ -149,7 +149,8 @@ class ActionTokens:
     @cached_property
     def is_preserved(self) -> Array | None:
         """Whether each response is in the preserving set {A ≥ 0}, shape ``(B,)``; token advantages are averaged."""
-        return None if self.mean_advantages is None else self.mean_advantages >= 0
+        advantages = self.mean_advantages
+        return None if advantages is None else (advantages >= 0) & self.xp.isfinite(advantages)
 
     @cached_property
     def group(self) -> Array | None:

@@ -34,7 +34,7 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         found["displacement/fell_frac"] = _share_of_fallen_questions(tokens, changes, tokens.group)
     if tokens.rollouts.trained is not None:
         name = "displacement/self" if tokens.rollouts.trained else "displacement/cross"
-        found[name] = changes.moments(tokens.rollouts.correct[tokens.owner])
+        found[name] = changes.moments(tokens.rollouts.is_correct[tokens.owner])
     return only_if(tokens.library, tokens.is_off_policy, found)
 
 
@@ -44,8 +44,9 @@ def _share_of_fallen_questions(tokens: ActionTokens, changes: ActionSums, group:
     Δ(x) = mean over correct responses of Σ_k (ln π_θ − ln π_old) < 0. Only questions with both correct and incorrect
     responses on this rank count.
     """
-    correct, sum_by, responses = tokens.rollouts.correct, tokens.library.sum_by, len(group)
-    is_mixed = (sum_by(correct, group, responses) > 0) & (sum_by(~correct, group, responses) > 0)
+    rollouts, sum_by, responses = tokens.rollouts, tokens.library.sum_by, len(group)
+    correct, incorrect = rollouts.is_correct, rollouts.is_incorrect
+    is_mixed = (sum_by(correct, group, responses) > 0) & (sum_by(incorrect, group, responses) > 0)
     change = sum_by(tokens.xp.where(correct, changes.by_response, 0.0), group, responses)
     is_known = is_mixed & tokens.xp.isfinite(change)
     return share((is_known & (change < 0)).sum(), is_known.sum())

@@ -37,26 +37,26 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if not sums.are_all_known:
         ratios = xp.where(sums.known, ratios, math.nan)
     found = {
-        "ratio/max": largest(library, log_ratio, where, scale="exp"),
+        "ratio/max": largest(library, log_ratio, None if sums.are_all_known else sums.known, scale="exp"),
         "ratio/p999": bins(library, log_ratio, where, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
         "ratio/log_var": sums.moments(None, "variance"),
         "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
         "kl/old": moments(library, ratios - 1 - log_ratio),
     }
-    return only_if(
-        tokens.library, tokens.is_off_policy, found | _clipped_shares(tokens, ratios, library.count(sums.known))
-    )
+    return only_if(tokens.library, tokens.is_off_policy, found | _clipped_shares(tokens, ratios, sums.known))
 
 
 def _clipped_shares(tokens: ActionTokens, ratios: Array, known: Array) -> dict[str, PendingSummary]:
-    if tokens.rollouts.clip_range is None or tokens.advantages is None:
+    advantages, count = tokens.advantages, tokens.library.count
+    if tokens.rollouts.clip_range is None or advantages is None:
         return {}
     below, above = tokens.rollouts.clip_range
-    low = (ratios < 1 - below) & (tokens.advantages < 0)
-    high = (ratios > 1 + above) & (tokens.advantages > 0)
-    lows, highs = tokens.library.count(low), tokens.library.count(high)
+    known = known & tokens.xp.isfinite(advantages)
+    lows = count(known & (ratios < 1 - below) & (advantages < 0))
+    highs = count(known & (ratios > 1 + above) & (advantages > 0))
+    tokens_known = count(known)
     return {
-        "ratio/clip_frac": share(lows + highs, known),
-        "ratio/clip_low_frac": share(lows, known),
-        "ratio/clip_high_frac": share(highs, known),
+        "ratio/clip_frac": share(lows + highs, tokens_known),
+        "ratio/clip_low_frac": share(lows, tokens_known),
+        "ratio/clip_high_frac": share(highs, tokens_known),
     }

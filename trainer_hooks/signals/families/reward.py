@@ -26,12 +26,13 @@ NAMES = (
 def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     """Compute the distribution of rewards over responses, and the share of groups without variance."""
     rollouts, library = tokens.rollouts, tokens.library
+    is_finite, correct = tokens.xp.isfinite(rollouts.rewards), rollouts.is_correct
     found = {
         "reward/mean": moments(library, rollouts.rewards),
         "reward/std": moments(library, rollouts.rewards, None, "std"),
-        "reward/correct_frac": moments(library, rollouts.correct),
-        "reward/neutral_frac": moments(library, rollouts.rewards == 0),
-        "reward/negative_frac": moments(library, rollouts.rewards < 0),
+        "reward/correct_frac": moments(library, correct, correct | rollouts.is_incorrect),
+        "reward/neutral_frac": moments(library, rollouts.rewards == 0, is_finite),
+        "reward/negative_frac": moments(library, rollouts.rewards < 0, is_finite),
     }
     if rollouts.advantages is not None:
         advantages, where = tokens.select_counted(rollouts.advantages)
@@ -62,17 +63,20 @@ def _correlate(tokens: ActionTokens, group: Array, advantages: Array) -> Pending
 def _zero_variance_groups(tokens: ActionTokens, group: Array) -> dict[str, PendingSummary]:
     """Compute the share of groups whose rewards are all equal: their advantages are 0.
 
-    A group counts where this rank holds two or more of its responses.
+    A group counts where this rank holds two or more of its responses with a finite reward; the others are left out.
     """
-    rewards, correct, library = tokens.rollouts.rewards, tokens.rollouts.correct, tokens.library
+    rewards, correct, library = tokens.rollouts.rewards, tokens.rollouts.is_correct, tokens.library
+    is_finite = tokens.xp.isfinite(rewards)
+    # Responses that are left out sort as a group of their own behind all others, whose sums are not read.
     responses = len(group)
-    order = library.argsort(group)
-    # The rewards of a group are all equal where no neighbours differ; NaN differs from everything.
-    rewards, grouped = rewards[order], group[order]
+    own = tokens.xp.where(is_finite, group, responses)
+    order = library.argsort(own)
+    # The rewards of a group are all equal where no neighbours differ.
+    rewards, grouped = rewards[order], own[order]
     differs = (rewards[1:] != rewards[:-1]) & (grouped[1:] == grouped[:-1])
-    differences = library.sum_by(differs, grouped[1:], responses)
-    sizes = library.sum_by(tokens.xp.ones_like(correct), group, responses)
-    correct_counts = library.sum_by(correct, group, responses)
+    differences = library.sum_by(differs, grouped[1:], responses + 1)[:responses]
+    sizes = library.sum_by(is_finite, group, responses)
+    correct_counts = library.sum_by(correct & is_finite, group, responses)
     is_counted = sizes > 1
     has_no_variance = is_counted & (differences == 0)
     groups = is_counted.sum()

@@ -13,12 +13,12 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
 
     Only groups with both kinds of response on this rank count.
     """
-    feedback, group, correct = tokens.rollouts.first_feedback, tokens.group, tokens.rollouts.correct
+    feedback, group, correct = tokens.rollouts.first_feedback, tokens.group, tokens.rollouts.is_correct
     if feedback is None or group is None:
         return {}
     sum_by, responses = tokens.library.sum_by, len(correct)
     has_correct = sum_by(correct, group, responses) > 0
     beginning = tokens.number_keys(group, feedback)
     is_known = sum_by(correct & (feedback >= 0), beginning, responses) > 0
-    is_mixed = has_correct[group] & ~correct
+    is_mixed = has_correct[group] & tokens.rollouts.is_incorrect
     return {"similarity/first_action_shared": share((is_known[beginning] & is_mixed).sum(), is_mixed.sum())}

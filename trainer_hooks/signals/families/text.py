@@ -42,7 +42,7 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         for number in tokens.rollouts.control_ids:
             is_control = is_control | (ids == number)
         is_control = is_control & layout.counted
-        found["control/prob"] = moments(library, xp.exp(tokens.logprobs), is_control)
+        found["control/prob"] = moments(library, xp.exp(tokens.logprobs), is_control & tokens.logprob_sums.known)
         found["control/share"] = share(library.count(is_control), library.count(layout.counted))
     return found
 
