@@ -8,6 +8,8 @@ from torch import Tensor, nn
 __all__ = ["module_norms", "total_norm"]
 
 MATRIX = 2
+HALF_PRECISION = (torch.bfloat16, torch.float16)
+COPIED_AT_A_TIME = 2**16
 
 
 def module_norms(model: nn.Module) -> dict[str, Tensor]:
@@ -35,9 +37,25 @@ def module_norms(model: nn.Module) -> dict[str, Tensor]:
 
 
 def total_norm(gradients: Iterable[Tensor]) -> Tensor:
-    """Compute ‖g‖ = √Σ g² over gradients, of which some may be sparse, as those of ``Embedding(sparse=True)``."""
+    """Compute ‖g‖ = √Σ g² over gradients, at least in float32.
+
+    Some may be sparse, as those of ``Embedding(sparse=True)``.
+    """
     # A sparse gradient may hold a row more than once; coalescing adds them up, in a copy.
-    return torch.nn.utils.get_total_norm([each.coalesce().values() if each.is_sparse else each for each in gradients])
+    dense = (each.coalesce().values() if each.is_sparse else each for each in gradients)
+    return torch.nn.utils.get_total_norm([part for each in dense for part in _widen(each)])
+
+
+def _widen(gradient: Tensor) -> list[Tensor]:
+    """Return tensors of the same norm: of a gradient in half precision, norms of its parts in float32.
+
+    A norm in bfloat16 would be rounded to three digits, and a norm above 65,504 would be infinite in float16.
+    """
+    if gradient.dtype not in HALF_PRECISION:
+        return [gradient]
+    # A GPU widens the numbers as it reads them; on the CPU torch copies them first.
+    parts = torch.split(gradient.reshape(-1), COPIED_AT_A_TIME) if gradient.is_cpu else [gradient]
+    return [torch.linalg.vector_norm(part, dtype=torch.float32) for part in parts]
 
 
 def _module_of(weight: str) -> str:

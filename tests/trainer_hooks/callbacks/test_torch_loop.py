@@ -53,6 +53,18 @@ def test_sparse_gradients_have_a_norm(connect, collector):
     assert record.scalars["grad/norm"] == pytest.approx(26**0.5)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_gradients_in_half_precision_have_an_exact_norm(dtype, connect, collector):
+    """√(5 · 300² · 100² + 3²): beyond float16, and between two numbers of bfloat16."""
+    weight, other = (torch.nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in ((5, 300, 300), (1,)))
+    optimizer = torch.optim.SGD([weight, other], lr=0.0)
+    with LoopWatch(optimizer, connect()):
+        weight.grad, other.grad = torch.full_like(weight, 100.0), torch.full_like(other, 3.0)
+        optimizer.step()
+    (record,) = collector.records
+    assert record.scalars["grad/norm"] == pytest.approx((5 * 300**2 * 100**2 + 3**2) ** 0.5, rel=1e-6)
+
+
 def test_what_is_noted_without_a_name_is_counted(optimizer, connect, collector):
     """A note that is not a mapping is counted, and no error is raised into the loop."""
     with LoopWatch(optimizer, connect()) as watch:
