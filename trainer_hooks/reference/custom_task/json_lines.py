@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trainer_hooks.text_safety import encodable
+
 __all__ = ["FileError", "read_lines", "text_of"]
 
 
@@ -32,7 +34,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def text_of(place: str, row: dict[str, Any], field: str) -> str:
-    """Return a text field, which must not be empty.
+    """Return a text field, which must not be empty, with escapes for what UTF-8 cannot encode.
 
     Raises:
         FileError: If it is missing, empty or of another type.
@@ -42,13 +44,13 @@ def text_of(place: str, row: dict[str, Any], field: str) -> str:
     value = row[field]
     if not isinstance(value, str) or not value.strip():
         raise FileError(f"{place}: field {field!r} must be a text that is not empty, got {value!r}")
-    return value
+    return encodable(value)
 
 
 def _object(place: str, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # lists in lists, deeper than the parser follows
         raise FileError(f"{place}: must be one JSON object a line: {error}") from error
     if not isinstance(row, dict):
         raise FileError(f"{place}: must be one JSON object a line, got a {type(row).__name__}")

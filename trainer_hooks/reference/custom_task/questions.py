@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer_hooks.reference.custom_task.json_lines import FileError, read_lines, text_of
+from trainer_hooks.text_safety import encodable
 
 __all__ = ["TextQuestion", "read_questions"]
 
@@ -38,5 +39,5 @@ def _answers(place: str, row: dict[str, Any]) -> tuple[str, ...]:
         found = row[field]
         if not found or not all(isinstance(answer, str) and answer.strip() for answer in found):
             raise FileError(f"{place}: field {field!r} must hold at least one text and only texts, got {found!r}")
-        return tuple(found)
+        return tuple(map(encodable, found))
     return (text_of(place, row, field),)

@@ -33,6 +33,7 @@ def test_both_forms_of_question_sets_are_read(tmp_path):
     [
         ('{"question": "who?"', r":2: must be one JSON object a line"),
         ('["who?", "Ada"]', r":2: must be one JSON object a line, got a list"),
+        ("[" * 100_000, r":2: must be one JSON object a line"),
         ('{"golden_answers": ["Ada"]}', r":2: field 'question' must be there, got 'golden_answers'"),
         ('{"question": " ", "answer": "Ada"}', r":2: field 'question' must be a text that is not empty, got ' '"),
         ('{"question": "who?", "answer": 7}', r":2: field 'answer' must be a text that is not empty, got 7"),
@@ -47,6 +48,15 @@ def test_a_malformed_line_is_located(tmp_path, line, message):
     path.write_text('{"question": "where?", "answer": "Rome"}\n' + line + "\n")
     with pytest.raises(FileError, match=f"q.jsonl{message}"):
         read_questions(path)
+
+
+def test_half_of_a_surrogate_pair_is_read_as_its_escape(tmp_path):
+    """A cut emoji in a question, an answer or a passage; the tokenizer and the tool's queries are UTF-8."""
+    cut = "Rome \ud83d"
+    [question] = read_questions(write_lines(tmp_path / "q.jsonl", [{"question": cut, "golden_answers": [cut]}]))
+    assert (question.question, question.golden_answers) == ("Rome \\ud83d", ("Rome \\ud83d",))
+    passages = write_lines(tmp_path / "c.jsonl", [{"contents": cut}])
+    assert Bm25Corpus.from_file(passages, topk=1).search(["Rome"]) == [["Rome \\ud83d"]]
 
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path):
