@@ -28,6 +28,10 @@ def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tenso
     Returns:
         Log-probabilities and entropies, each ``(B, T)``, nats, where the tokens are; 0 outside the mask.
     """
+    empty = torch.zeros(mask.shape, device=tokens.device)
+    # Models cannot be run on no responses, which is a rank's share where there are fewer of them than ranks.
+    if not len(tokens):
+        return empty, empty
     rows, columns = mask.nonzero(as_tuple=True)
     hidden = model.hidden_states(tokens[:, : columns.max() if len(columns) else 1])
     before = hidden[rows.to(hidden.device), columns.to(hidden.device) - 1]
@@ -41,7 +45,6 @@ def token_statistics(model: Policy, tokens: Tensor, mask: Tensor) -> tuple[Tenso
             for part in zip(before.chunk(parts), following.chunk(parts), strict=True)
         ]
         chosen, entropy = (torch.cat(both) for both in zip(*found, strict=True))
-    empty = torch.zeros(mask.shape, device=tokens.device)
     chosen, entropy = chosen.to(tokens.device), entropy.to(tokens.device)
     return empty.index_put((rows, columns), chosen), empty.index_put((rows, columns), entropy)
 

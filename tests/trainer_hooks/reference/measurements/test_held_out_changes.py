@@ -1,13 +1,15 @@
 """Paired measurement on held-out responses, worked by hand."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from trainer_hooks.reference.distributed import SINGLE_PROCESS
+from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks
 from trainer_hooks.reference.measurements import held_out_changes as held_out
 from trainer_hooks.reference.measurements.held_out_changes import HeldOut
+from trainer_hooks.reference.run.trainer import Trainer
 
 
 @pytest.fixture
@@ -43,3 +45,11 @@ def test_epsilon_sets_what_counts_as_displaced(epsilon, responses, actions, scor
     found = scored.after(SimpleNamespace(), epsilon=epsilon)
     assert found["displacement/lld_frac"] == responses
     assert found["displacement/lld_action_frac"] == pytest.approx(actions)
+
+
+def test_a_rank_without_a_held_out_response_measures_nothing(tiny, model):
+    """One response on two ranks: the share of the second is empty."""
+    _, unseen = Trainer(replace(tiny, held_out=1), model).sample()
+    nothing = replace(HeldOut.before(model, unseen, Ranks(1, 2)), ranks=SINGLE_PROCESS)
+    assert len(nothing.tokens) == 0
+    assert nothing.after(model) == {}
