@@ -270,6 +270,11 @@ class Config:
             raise ValueError(
                 "protocol_steps must be given with --model, a model of your own; the built-in one has warm_steps"
             )
+        if self.protocol_steps and self.max_actions < 2:  # noqa: PLR2004 - to search, and to answer
+            raise ValueError(
+                "max_actions must be at least 2 with protocol_steps, which teach to search and then to answer, got "
+                f"{self.max_actions}"
+            )
         tools = (self.corpus is not None) + (self.retriever is not None)
         if tools != (self.questions is not None):
             raise ValueError("questions need exactly one search tool, corpus or retriever, and a tool needs questions")

@@ -63,3 +63,9 @@ def test_the_built_in_model_has_no_protocol_steps():
     """The message names the setting that it has."""
     with pytest.raises(ValueError, match="the built-in one has warm_steps"):
         Config(protocol_steps=5)
+
+
+def test_a_protocol_of_two_actions_needs_two(search_config):
+    """With one action the answer of a demonstration would come after its end."""
+    with pytest.raises(ValueError, match=r"max_actions must be at least 2 with protocol_steps.*, got 1"):
+        replace(search_config, protocol_steps=5, max_actions=1)
