@@ -208,7 +208,8 @@ class Monitor:
                 instead of raised. Tensors on an accelerator are reduced there and fetched with one copy, together
                 with scalars on it.
             grad_norm: Gradient norm before clipping; a short form of ``scalars["grad/norm"]``.
-            data_version: Name of the data, which changes with the curriculum.
+            data_version: Name of the data, which changes with the curriculum; without it, the data are those of the
+                step before.
             policy_version: Updates applied to the policy that produced these numbers.
             paired: Tokens scored before and after the step's update (`trainer_hooks.probes.rescoring`).
             recomputed: Reported numbers beside the same numbers computed again (`trainer_hooks.probes.recomputation`).

@@ -81,9 +81,9 @@ class Observation:
     """One complete step of one run, ranks merged.
 
     ``signals`` contains the observed values by canonical name. An absent signal was not observed; NaN was observed. A
-    new ``attempt`` with a lower step is a rewind. A new ``data_version`` is a change of the curriculum.
-    ``acknowledged`` contains the kinds of the alerts that people acknowledged after the step, in a recorded run; in a
-    live run each is a separate `Acknowledgement`.
+    new ``attempt`` with a lower step is a rewind. A new ``data_version`` is a change of the curriculum; a step without
+    one has the data of the step before. ``acknowledged`` contains the kinds of the alerts that people acknowledged
+    after the step, in a recorded run; in a live run each is a separate `Acknowledgement`.
 
     Attributes:
         finite: The signals that are finite and small enough to square; detectors use these.

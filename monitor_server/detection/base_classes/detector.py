@@ -51,8 +51,8 @@ class RowOrder(Stateful):
         return min(self.row_count, (self.step - step) // (self.stride or 1) + 1)
 
     def changes_data(self, observation: Observation) -> bool:
-        """Return whether a new row has other data than the earlier rows."""
-        return self.data_version is not None and observation.data_version != self.data_version
+        """Return whether a new row has other data than the earlier rows; a row without a version has the same data."""
+        return self.data_version is not None and observation.data_version not in (None, self.data_version)
 
     def advance(self, observation: Observation) -> None:
         """Make a new row the newest."""

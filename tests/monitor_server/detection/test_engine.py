@@ -1,5 +1,6 @@
 """The engine and its phases on small runs made by seed: order, rewinds, staleness, golden steps."""
 
+import dataclasses
 import json
 import math
 import random
@@ -271,6 +272,13 @@ def test_new_data_while_signals_have_departed_ends_the_finding(kind):
     assert kind in [finding.kind for finding in verdict.findings]
     verdict = engine.update(Observation(step=17, signals=signals, data_version="hard"))
     assert kind not in [finding.kind for finding in verdict.findings]
+
+
+def test_a_run_that_names_its_data_only_once_is_assessed_as_one_that_names_them_in_each_step():
+    """A step without a name has the data of the step before, so it restarts no baseline."""
+    run = spiral(rows=150)
+    named = [dataclasses.replace(row, data_version="easy") for row in run]
+    assert first_steps([named[0], *run[1:]]) == first_steps(named) == first_steps(run)
 
 
 def test_shared_mechanisms_are_saved_once_and_older_states_with_copies_continue():
