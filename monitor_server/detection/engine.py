@@ -69,7 +69,7 @@ class Engine:
         replaced, left = self._group.count_replaced(observation)
         if not replaced:
             return
-        self._held.end()
+        self._held.end_others(self._gate.list_opened_before(observation.step))
         self._gate.take_back(replaced, left)
         if self._budget is not None:
             self._budget.take_back(replaced, left)

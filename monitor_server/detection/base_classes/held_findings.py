@@ -1,6 +1,6 @@
 """Keeps findings through rows that lack their signal: an absent signal is not observed, so it ends nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from monitor_server.detection.protocol import Finding, Observation
@@ -43,12 +43,13 @@ class HeldFindings:
             return found
         return [*(finding for finding in found if finding.kind not in kept), *(finding for finding, _ in kept.values())]
 
-    def end(self, kind: str | None = None) -> None:
-        """Keep no finding of a kind any more, or no finding at all."""
-        if kind is None:
-            self._held.clear()
-        else:
-            self._held.pop(kind, None)
+    def end(self, kind: str) -> None:
+        """Keep no finding of a kind any more."""
+        self._held.pop(kind, None)
+
+    def end_others(self, kinds: Container[str]) -> None:
+        """Keep only findings of these kinds."""
+        self._held = {kind: held for kind, held in self._held.items() if kind in kinds}
 
     def state(self) -> list[Any]:
         """Return the state for a restart, as JSON values."""

@@ -228,6 +228,19 @@ def test_an_engine_that_is_restored_before_a_rewind_takes_back_the_same_rows(las
         assert restored.update(row) == engine.update(row)
 
 
+@pytest.mark.parametrize(("back_to", "holds"), [(70, True), (57, True), (56, False), (50, False)])
+def test_an_alarm_holds_in_rows_without_its_signal_after_a_rewind_if_it_opened_before(back_to, holds):
+    """Every fourth row has a reward; the page opens at step 56, and the new attempt begins without a reward."""
+    noise, engine = random.Random(6), Engine()  # noqa: S311 - synthetic telemetry
+    for step in range(72):
+        signals = collapse(noise, dead=step >= 40)
+        rewarded = {} if step % 4 else {"reward/mean": signals["reward/mean"]}
+        before = engine.update(Observation(step=step, signals={"length/mean": signals["length/mean"]} | rewarded))
+        assert ("run_collapsed" in [each.kind for each in before.findings]) == (step >= 56)
+    after = engine.update(Observation(step=back_to, attempt=2, signals={"length/mean": 100.0}))
+    assert ("run_collapsed" in [each.kind for each in after.findings]) == holds
+
+
 def test_a_departure_from_before_the_checkpoint_holds_although_its_window_has_lost_every_row():
     """A window has 46 rows, and as many are replaced; until there are 10 again, the level is the value of the row."""
     subject = KlRunaway()
