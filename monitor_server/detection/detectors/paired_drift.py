@@ -1,7 +1,8 @@
 """Paired drift: slow drift in the paired entropy change, the channel with the least noise."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.detector_parts.coverage import Coverage
@@ -70,6 +71,8 @@ class PairedDrift(StreamDetector):
         self.coverage = Coverage()
         self.warm_up = WarmUp()
         self.rise = 0.0
+        self.uncounted = 0  # the newest values of the history that the sum does not contain yet
+        self.begun: int | None = None  # the step at which the first values were counted
         # Step, S and R of the newest rows, for a rewind: the drift up to that row still counts.
         self.trail: deque[list[float]] = deque(maxlen=TRAIL_ROWS)
         self.half_way: int | None = None
@@ -92,14 +95,13 @@ class PairedDrift(StreamDetector):
             return ()
         self.unpaired = 0
         self.history.append(delta)
+        self.uncounted += 1
         if not self.history.has_scale:
             return ()
-        # The first scale is known after a few values. These values count as well, because fast failures take few rows.
-        if self.history.is_just_known:
-            for value in list(self.history.values):
-                self._accumulate(value, observation.step)
-        else:
-            self._accumulate(delta, observation.step)
+        # The scale is known after a few values. These values count as well, because fast failures take few rows.
+        for value in (delta,) if self.uncounted == 1 else list(self.history.values)[-self.uncounted :]:
+            self._accumulate(value, observation.step)
+        self.uncounted, self.begun = 0, observation.step if self.begun is None else self.begun
         total = self.cusum.value
         if total > 0.0:
             self.trail.append([observation.step, total, self.rise])
@@ -158,6 +160,18 @@ class PairedDrift(StreamDetector):
             "W S R > 0.72, z the rise of -l - H since then in standard errors, at most 3",
         )
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget the newest values; those before them are counted once."""
+        super().take_back(rows, left)
+        self.uncounted = max(0, self.uncounted - rows)
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; older versions saved no number, and had counted the values once there was a scale."""
+        super().load(state)
+        if "uncounted" not in state:
+            has_scale = self.history.has_scale
+            self.uncounted, self.begun = (0, -1) if has_scale else (len(self.history.values), None)
+
     def _rebaseline(self) -> None:
         self.excess.restart()
         self.controls.restart()
@@ -165,6 +179,8 @@ class PairedDrift(StreamDetector):
     def _resume(self, step: int) -> None:
         if not self._replaces_rows(step):
             return
+        if self.begun is not None and step <= self.begun:
+            self.begun, self.uncounted = None, len(self.history.values)
         while self.trail and self.trail[-1][0] >= step:
             self.trail.pop()
         if self.cusum.since is None or step <= self.cusum.since or not self.trail:

@@ -113,11 +113,6 @@ class History(Stateful):
         """Whether there are enough values for a baseline."""
         return len(self.values) - self._lag >= self._least
 
-    @property
-    def is_just_known(self) -> bool:
-        """Whether the newest value is the one that completed the smallest usable baseline."""
-        return self.seen == self._least
-
     def clear(self) -> None:
         """Discard the values and keep the scale, because the level changed its meaning, but the noise did not."""
         self.values.clear()

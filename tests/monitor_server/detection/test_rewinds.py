@@ -1,5 +1,6 @@
 """A run that goes back to a checkpoint: rows that it replaces do not count, and those before them do."""
 
+import dataclasses
 import random
 
 import pytest
@@ -62,6 +63,23 @@ def test_a_rewind_further_back_than_the_trail_forgets_the_drift():
     feed(subject, range(ONSET + 100))
     resume(subject, ONSET + 20)
     assert (subject.cusum.value, subject.rise, subject.cusum.since) == (0.0, 0.0, None)
+
+
+@pytest.mark.parametrize(("every", "back_to"), [(2, 32), (2, 28), (1, 25), (1, 5)])
+def test_each_value_of_the_paired_channel_counts_once_after_a_rewind(every, back_to):
+    """The rise is the same where few or no values are left, whether the first scale was known by then or not."""
+    rows = [
+        Observation(step=step, signals={"entropy/paired_delta": 0.004 + 0.001 * (-1) ** step}) for step in range(50)
+    ]
+    rows = [row if not row.step % every else dataclasses.replace(row, signals={}) for row in rows]
+    rewound, straight = PairedDrift(), PairedDrift()
+    for row in rows:
+        rewound.update(row)
+        straight.update(row)
+    for row in rows[back_to:]:
+        rewound.update(dataclasses.replace(row, attempt=2))
+    assert rewound.rise == pytest.approx(straight.rise)
+    assert straight.rise > 0.09
 
 
 def test_a_process_that_goes_on_at_the_next_step_keeps_the_drift():
