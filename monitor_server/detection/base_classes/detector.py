@@ -15,6 +15,7 @@ __all__ = ["DETECTOR_VERSION", "DetectorGroup", "StreamDetector"]
 
 DETECTOR_VERSION = "builtin-13"  # changes with the alarms of any detector; also the id of the built-in calibration
 ROWS_PER_SELECTION = 64
+MOST_SPANS = 32  # two rows each, if distances vary
 
 
 class RowOrder(Stateful):
@@ -26,6 +27,8 @@ class RowOrder(Stateful):
         self.data_version: str | None = None
         self.row_count = 0  # the rows of the run, without those that were replaced
         self.stride: int | None = None  # the smallest distance of two successive rows
+        # First step, distance and number of the newest rows: one entry for successive rows of the same distance.
+        self.spans: list[list[int]] = []
 
     def is_new(self, observation: Observation) -> bool:
         """Return whether a row is newer than the newest one."""
@@ -38,17 +41,20 @@ class RowOrder(Stateful):
         return self.attempt is not None and observation.attempt > self.attempt
 
     def count_replaced(self, step: int) -> int:
-        """Return the number of rows that an attempt from a step on replaces; it is too high if rows are missing.
+        """Return the number of rows that an attempt from a step on replaces.
+
+        The newest rows are counted. Before them the number is too high if distances vary.
 
         >>> order = RowOrder()
-        >>> for row in (10, 20, 30):
+        >>> for row in (10, 20, 30, 31, 32):
         ...     order.advance(Observation(step=row, signals={}))
-        >>> order.count_replaced(20), order.count_replaced(31), order.count_replaced(0)
-        (2, 0, 3)
+        >>> order.count_replaced(20), order.count_replaced(32), order.count_replaced(33), order.count_replaced(0)
+        (4, 1, 0, 5)
         """
         if self.step is None or step > self.step:
             return 0
-        return min(self.row_count, (self.step - step) // (self.stride or 1) + 1)
+        counted = sum(span[2] - _count_before(step, span) for span in self.spans)
+        return min(self.row_count, counted + max(0, self.spans[0][0] - step) // (self.stride or 1))
 
     def changes_data(self, observation: Observation) -> bool:
         """Return whether a new row has other data than the earlier rows; a row without a version has the same data."""
@@ -58,14 +64,43 @@ class RowOrder(Stateful):
         """Make a new row the newest."""
         if self.resumes(observation):
             self.row_count -= self.count_replaced(observation.step)
+            left = [[*span[:2], _count_before(observation.step, span)] for span in self.spans]
+            self.spans = [span for span in left if span[2]]
         elif self.step is not None:
             distance = observation.step - self.step
             if self.stride is None or distance < self.stride:
                 self.stride = distance
         self.row_count += 1
+        self._add(observation.step)
         self.attempt, self.step = observation.attempt, observation.step
         if observation.data_version is not None:
             self.data_version = observation.data_version
+
+    def _add(self, step: int) -> None:
+        """Add a row to the spans."""
+        if self.spans:
+            newest = self.spans[-1]
+            first, distance, count = newest
+            if count == 1:
+                newest[1:] = step - first, 2
+                return
+            if step == first + distance * count:
+                newest[2] += 1
+                return
+        self.spans.append([step, 1, 1])
+        del self.spans[:-MOST_SPANS]
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; older versions saved no spans, and of their rows only the newest step is known."""
+        super().load(state)
+        if "spans" not in state and self.step is not None:
+            self.spans = [[self.step, 1, 1]]
+
+
+def _count_before(step: int, span: Sequence[int]) -> int:
+    """Return the number of rows of a span before a step: ⌈(step − first) / distance⌉, at most all of them."""
+    first, distance, count = span
+    return min(count, max(0, -((first - step) // distance)))
 
 
 class StreamDetector(Stateful):

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from monitor_server.detection.base_classes.detector import DetectorGroup
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.detectors.kl_runaway import KlRunaway
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
@@ -195,6 +196,39 @@ def test_a_second_collapse_is_found_as_the_first_one_was_whatever_the_replaced_r
         assert kinds[0] == kinds[1], row
         assert found[0].phase == found[1].phase
     assert found[0].phase is Phase.COLLAPSED
+
+
+def test_a_rewind_replaces_as_many_rows_as_there_are_from_its_step_on_whatever_their_distances():
+    """Steps at random distances, and several rewinds; the newest 64 rows are counted."""
+    noise = random.Random(8)  # noqa: S311 - synthetic telemetry
+    for distances in ([1], [10], [10] * 9 + [1], [1, 2], range(1, 30)):
+        group, steps, step = DetectorGroup([]), [], 0
+        for attempt in range(4):
+            for _ in range(60):
+                steps.append(step)
+                group.update(Observation(step=step, attempt=attempt, signals={}))
+                step += noise.choice(distances)
+            step = noise.choice(range(steps[-40], step + 3))
+            left = [each for each in steps if each < step]
+            resumed = Observation(step=step, attempt=attempt + 1, signals={})
+            assert group.count_replaced(resumed) == (len(steps) - len(left), len(left))
+            steps = left
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_state_that_an_older_version_has_saved_continues_as_it_was(rows):
+    """It has neither the spans of its rows nor what the paired channel has counted."""
+    engine, back_to = Engine(), LAST - 4
+    feed(engine, range(LAST))
+    saved = engine.state()
+    for part in saved["detectors"].values():
+        for name in ("spans", "uncounted", "begun"):
+            part.pop(name, None)
+    restored = Engine.from_state(saved)
+    for attempt, steps in ((1, range(LAST, LAST + rows)), (2, range(back_to, LAST + 9))):
+        for step in steps:
+            row = Observation(step=step, attempt=attempt, signals=drifting(step))
+            assert restored.update(row) == engine.update(row)
 
 
 def test_a_best_reward_that_was_reached_in_replaced_rows_alone_is_none():
