@@ -86,5 +86,11 @@ class GradientSpike(StreamDetector):
         if self.opened is not None and step <= self.opened:
             self._close()
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Forget a spike in the rows that are replaced, unless the finding has opened."""
+        super().take_back(rows, left)
+        if self.opened is None and rows >= self.rows:
+            self.rows = self.NEAR
+
     def _close(self) -> None:
         self.opened, self.is_critical, self.rows = None, False, self.NEAR

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from monitor_server.detection.base_classes.detector import DetectorGroup
+from monitor_server.detection.detectors.gradient_spike import GradientSpike
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.detectors.kl_runaway import KlRunaway
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
@@ -213,6 +214,17 @@ def test_a_rewind_replaces_as_many_rows_as_there_are_from_its_step_on_whatever_t
             resumed = Observation(step=step, attempt=attempt + 1, signals={})
             assert group.count_replaced(resumed) == (len(steps) - len(left), len(left))
             steps = left
+
+
+def test_a_gradient_spike_that_a_rewind_has_replaced_is_not_the_first_of_two():
+    """The same bad batch is processed again, and then a second one."""
+    subject = GradientSpike()
+    rows = [*[0.5, 0.6, 0.4, 0.5] * 5, 150.0]
+    for attempt, steps in ((1, range(21)), (2, range(20, 21))):
+        for step in steps:
+            found = subject.update(Observation(step=step, attempt=attempt, signals={"grad/norm": rows[step]}))
+            assert not found
+    assert subject.update(Observation(step=21, attempt=2, signals={"grad/norm": 150.0}))
 
 
 @pytest.mark.parametrize("rows", [0, 3])
