@@ -117,4 +117,4 @@ def _restore(current: Any, saved: Any) -> Any:  # noqa: ANN401 - walks any state
         return deque(saved, maxlen=current.maxlen)
     if isinstance(current, dict) and all(isinstance(item, Stateful) for item in current.values()) and current:
         return {key: _restore(item, saved[key]) if key in saved else item for key, item in current.items()}
-    return saved
+    return _dump(saved)  # a copy, because the object changes its lists, and the saved state may be used again

@@ -89,12 +89,16 @@ def test_a_constant_run_is_silent(subject):
 
 @every_subject
 def test_the_input_is_untouched(subject):
-    """A detector reads its observation and changes nothing in it."""
+    """A detector reads its observation, and the state from which it is restored, and changes nothing in them."""
     judge = subject()
-    for observation in failing_run(60):
+    for row, observation in enumerate(failing_run(60)):
         before = copy.deepcopy(observation.signals)
         judge.update(observation)
         assert wire(observation.signals) == wire(before)
+        if row == 5:
+            state = judge.state()
+            saved, judge = wire(state), subject.from_state(state)
+    assert wire(state) == saved
 
 
 @every_subject
