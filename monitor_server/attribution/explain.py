@@ -12,10 +12,11 @@ from monitor_server.attribution.displaced import (
     sampled_actions,
     tokens,
 )
-from monitor_server.attribution.onsets import Moved, Signal, moved_signals
+from monitor_server.attribution.onsets import Moved, Signal, find_lost, moved_signals
 from monitor_server.attribution.remedies import Remedy, remedies
 from monitor_server.attribution.resemblance import Resembling, resembling
 from monitor_server.attribution.sampled_responses import Sampled, distinct
+from monitor_server.detection.base_classes.held_findings import LONGEST_GAP
 
 __all__ = ["Explanation", "NotObserved", "explain"]
 
@@ -86,6 +87,8 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
         responses: Sampled responses. Of the 24 steps before the alert, the newest 8 with responses are read; if there
             are none, the newest earlier step with responses.
     """
+    lost = find_lost(signals, opened_step=opened_step)
+    signals = {name: signal for name, signal in signals.items() if name not in lost}
     moved = moved_signals(signals, opened_step=opened_step)
     onset = moved[0].onset[0] if moved else opened_step
     actions = action_changes(signals, onset_step=onset, opened_step=opened_step)
@@ -108,12 +111,20 @@ def explain(*, kind: str, opened_step: int, signals: Mapping[str, Signal], respo
         tokens=tokens(leading, most=MOST_TOKENS),
         resembling=alike,
         remedies=remedies(kind, observed=frozenset(observed)),
-        not_observed=_not_observed(signals, near, measure, leading),
+        not_observed=_not_observed(signals, lost, near, measure, leading),
     )
 
 
+def _describe_lost(names: Sequence[str]) -> NotObserved:
+    return NotObserved(what=", ".join(names), needs=f"values in the newest {LONGEST_GAP} steps, as there were earlier")
+
+
 def _not_observed(
-    signals: Mapping[str, Signal], near: Sequence[Sampled], measure: Measure | None, leading: Sequence[Sampled]
+    signals: Mapping[str, Signal],
+    lost: Sequence[str],
+    near: Sequence[Sampled],
+    measure: Measure | None,
+    leading: Sequence[Sampled],
 ) -> list[NotObserved]:
     """List the missing data, the most informative first; a part that was observed without a result is not missing."""
     seen = {name for name, (steps, _) in signals.items() if len(steps)}
@@ -125,5 +136,6 @@ def _not_observed(
         (measure == "likelihood", DISPLACEMENT),
         (any(response.token_ids is None for response in leading), TOKENS),
         (any(response.group is None for response in leading), GROUPS),
+        (bool(lost), _describe_lost(lost)),
     )
     return [gap for is_missing, gap in gaps if is_missing]

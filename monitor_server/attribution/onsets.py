@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor_server.attribution.vitals import VITALS, Vital
+from monitor_server.detection.base_classes.held_findings import LONGEST_GAP
 from monitor_server.detection.statistics.robust import long_run_factor, noise_scale
 
-__all__ = ["Moved", "Signal", "moved_signals"]
+__all__ = ["Moved", "Signal", "find_lost", "moved_signals"]
 
 ROWS = 200  # before the alert; an earlier onset gets the step of the first of them
 LEAST_ROWS = 6
@@ -53,6 +54,18 @@ class _Departure(NamedTuple):
     best: float
     level: float
     deviations: float
+
+
+def find_lost(signals: Mapping[str, Signal], *, opened_step: int) -> list[str]:
+    """Return the signals without a value in the newest 25 steps up to an alert: what they did before is not its cause.
+
+    >>> steps, values = np.arange(60), np.zeros(60)
+    >>> find_lost({"kl/ref": (steps[:20], values[:20]), "entropy/mean": (steps, values)}, opened_step=59)
+    ['kl/ref']
+    """
+    seen = {name: steps[steps <= opened_step].tolist() for name, (steps, _) in signals.items()}
+    newest = sorted({step for steps in seen.values() for step in steps[-LONGEST_GAP:]})[-LONGEST_GAP:]
+    return [name for name, steps in seen.items() if steps and steps[-1] < newest[0]]
 
 
 def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Moved]:

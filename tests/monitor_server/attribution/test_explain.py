@@ -175,6 +175,20 @@ def test_what_is_missing_is_named():
     assert "which incorrect responses resemble them" in [gap.what for gap in found.not_observed]
 
 
+@pytest.mark.parametrize(("rows", "is_lost"), [(55, True), (56, False)])
+def test_a_signal_that_was_lost_long_before_the_alert_explains_nothing(rows, is_lost):
+    """It had departed when its values ended. Of the newest 25 steps it has none, or one."""
+    steps = np.arange(80)
+    values = np.where(steps >= 40, -3.0, -0.4) + 0.001 * (-1.0) ** steps
+    first, second, distance = (steps, values), (steps[:rows], values[:rows]), (steps[:rows], -values[:rows])
+    signals = {"likelihood/action0": first, "likelihood/action1": second, "kl/ref": distance}
+    found = explain(kind="death_spiral", opened_step=79, signals=signals, responses=[])
+    lost = {"likelihood/action1", "kl/ref"} if is_lost else set()
+    assert {each.signal for each in found.moved} == {*signals} - lost
+    assert [each.action for each in found.actions] == ([0] if is_lost else [0, 1])
+    assert ("likelihood/action1, kl/ref" in [gap.what for gap in found.not_observed]) == is_lost
+
+
 def test_remedies_answer_known_kinds_and_each_has_a_source():
     """Every remedy is for an alert that a detector raises; some wait for an observation."""
     kinds = {detector.kind for detector in DETECTORS.values()}
