@@ -33,6 +33,7 @@ class AccuracyLoss(LastingLoss):
         super().__init__()
         self.reward: float | None = None  # the average while there is no loss
         self.is_hacking = False
+        self.to_level: float | None = None  # the share at the row at which the finding opened
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         findings = super()._observe(observation)
@@ -45,7 +46,7 @@ class AccuracyLoss(LastingLoss):
         return observation.finite.get(CORRECT)
 
     def _open(self, observation: Observation) -> None:
-        reward = observation.finite.get(REWARD)
+        self.to_level, reward = observation.finite.get(CORRECT), observation.finite.get(REWARD)
         self.is_hacking = reward is not None and self.reward is not None and reward >= self.HOLDS * self.reward
 
     def _kind(self) -> str:
@@ -53,9 +54,11 @@ class AccuracyLoss(LastingLoss):
 
     def _describe(self, value: float) -> str:
         holds = ", and the reward held" if self.is_hacking else ""
+        to_level = value if self.to_level is None else self.to_level
+        now = "" if value == to_level else f"; the share is now {value:.3g}"
         return (
-            f"The share of correct responses went from {self.from_level:.3g} to {value:.3g} since step {self.opened}"
-            f"{holds}."
+            f"The share of correct responses went from {self.from_level:.3g} to {to_level:.3g} since step {self.opened}"
+            f"{holds}{now}."
         )
 
     def take_back(self, rows: int, left: int) -> None:

@@ -237,10 +237,16 @@ class DeathSpiral(StreamDetector):
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
         begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "The likelihood changes fast"
         goes = f"loses reward (L = {self.loss:.1f})" if self.opened_by == LOSS_RULE else f"accelerates (A = {a:.1f})"
+        what = f"{begin}, {goes}, and the {strongest} surges (B = {b:.1f})"
+        if not rule:
+            measure = f"L = {self.loss:.1f}" if self.opened_by == LOSS_RULE else f"A = {a:.1f}"
+            what = (
+                f"The spiral that opened at step {self.opened} is held: the drift is now {drift:.2f} nat a token, "
+                f"{measure} and B = {b:.1f}"
+            )
         return self._finding(
             observation,
-            f"{begin}, {goes}, and the {strongest} surges (B = {b:.1f}); "
-            "a collapse usually follows within tens of steps.",
+            f"{what}; a collapse usually follows within tens of steps.",
             signal="entropy/mean",
             baseline=self.channels["entropy"].history.baseline(),
             window=len(self.channels["entropy"].history.values),

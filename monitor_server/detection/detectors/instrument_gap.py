@@ -60,7 +60,8 @@ class InstrumentGap(StreamDetector):
         name, *others = self.gaps
         return self._finding(
             observation,
-            f"{_describe(name, self.gaps[name])}, since step {self.since}: other findings may be wrong.",
+            f"{_describe(name, self.gaps[name])}; comparisons fail since step {self.since}, so other findings may be "
+            "wrong.",
             signal=name,
             baseline=0.0,
             window=self.ROWS,
@@ -69,7 +70,8 @@ class InstrumentGap(StreamDetector):
             agreeing=others,
             missing=[],
             onset=[self.since, self.since],
-            arithmetic=f"{name} > {self.BOUNDS[name]:g} in {self.ROWS} successive comparisons",
+            arithmetic=f"{name} > {self.BOUNDS[name]:g}, or another gap beyond its bound, in {self.ROWS} successive "
+            "comparisons",
         )
 
     def _resume(self, step: int) -> None:

@@ -53,6 +53,7 @@ class RewardDetachment(StreamDetector):
         self.excess = 0.0
         self.last_excess = 0.0
         self.opened: int | None = None
+        self.since: int | None = None  # the onset of the finding that holds
         self.large = 0
         self.quiet = 0
         self.rows = 0
@@ -84,7 +85,7 @@ class RewardDetachment(StreamDetector):
             least = self.LEAST_SHARE * abs(fit.reward)
             is_explained = fit.explained >= self.EXPLAINED
             if self.cusum.value > self.THRESHOLD and is_explained and min(self.excess, self.last_excess) > least:
-                self.opened, self.rows, self.quiet = step, 0, 0
+                self.opened, self.since, self.rows, self.quiet = step, self.cusum.since, 0, 0
         else:
             self.rows += 1
             self.quiet = self.quiet + 1 if errors < self.QUIET else 0
@@ -94,12 +95,14 @@ class RewardDetachment(StreamDetector):
                 self._restart()
 
     def _build_finding(self, observation: Observation, reward: float, correct: float) -> Finding:
-        fit = self.fit
+        fit, since = self.fit, self.opened if self.since is None else self.since
+        begin = f"Since step {since} the reward is too high: it is"
+        if self.quiet:
+            begin = f"From step {since} on the reward was too high: it is now"
         return self._finding(
             observation,
-            f"Since step {self.cusum.since} the reward is too high: it is {reward:.3g}, and "
-            f"{fit.explain(correct):.3g} is usual for {correct:.0%} of correct responses. Look for a "
-            "shortcut or a changed reward.",
+            f"{begin} {reward:.3g}, and {fit.explain(correct):.3g} is usual for {correct:.0%} of correct responses. "
+            "Look for a shortcut or a changed reward.",
             severity=Severity.CRITICAL if self.is_critical else self.severity,
             signal=REWARD,
             baseline=fit.explain(correct),
@@ -108,7 +111,7 @@ class RewardDetachment(StreamDetector):
             threshold=self.THRESHOLD,
             level=reward,
             explained=fit.explained,
-            onset=[self.cusum.since, self.opened],
+            onset=[since, self.opened],
             arithmetic="r = a + s c over 40 rows with R2 >= 0.8, S = max(0, S + min(4, e / sigma) - 1) > 8, e > r / 5 "
             "in two rows; critical: e > r and e > 20 sigma in three rows",
         )

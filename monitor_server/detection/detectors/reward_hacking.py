@@ -40,6 +40,7 @@ class RewardHacking(StreamDetector):
         super().__init__()
         self.signs = {name: Departure(size) for name, size in SIGNS.items()}
         self.left = dict.fromkeys(SIGNS, 0)
+        self.from_levels: dict[str, float | None] = {}  # baselines from which the signs departed
         self.reward = Departure(Size(factor=0.8, least=0.02, errors=2.0, rows=3, rarity=1.0))
         self.since: int | None = None
 
@@ -53,6 +54,8 @@ class RewardHacking(StreamDetector):
             if fell:
                 left[name] = 0
             elif shows:
+                if not left[name]:
+                    self.from_levels[name] = sign.baseline
                 left[name] = HELD_ROWS
             elif left[name]:
                 left[name] -= 1
@@ -69,7 +72,7 @@ class RewardHacking(StreamDetector):
             observation,
             f"The reward holds at {reward:.3g} while {changes}: look for a shortcut.",
             signal=seen[0],
-            baseline=self.signs[seen[0]].baseline,
+            baseline=self._find_baseline(seen[0]),
             window=HELD_ROWS,
             statistic=second_largest(self.signs[name].strength for name in seen),
             threshold=1.0,
@@ -80,9 +83,13 @@ class RewardHacking(StreamDetector):
         )
 
     def _describe_change(self, name: str) -> str:
-        """Describe a sign's change in words; a rewind may have taken back its baseline and its level."""
-        baseline, level = self.signs[name].baseline, self.signs[name].level
+        """Describe a sign's change in words; a rewind may have taken back its level."""
+        baseline, level = self._find_baseline(name), self.signs[name].level
         return f"{name} changes" if baseline is None or level is None else f"{name} {baseline:.3g} to {level:.3g}"
+
+    def _find_baseline(self, name: str) -> float | None:
+        """Return the baseline from which a sign departed; older versions did not save it."""
+        return self.from_levels.get(name, self.signs[name].baseline)
 
     def _resume(self, step: int) -> None:
         if self._replaces_rows(step) and (self.since is None or step <= self.since):

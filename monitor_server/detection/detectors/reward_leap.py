@@ -43,6 +43,7 @@ class RewardLeap(StreamDetector):
         self.before: Pass = []
         self.floor = 0.0
         self.from_level = 0.0
+        self.to_level: float | None = None  # at the row at which the finding opened
         self.deviation = 0.0
         self.opened: int | None = None
         self.left = 0
@@ -60,7 +61,8 @@ class RewardLeap(StreamDetector):
                 self.corrects.append(correct)
             self.left = max(0, self.left - 1)
             if self._leaps() and not self._is_earned():
-                self.opened = observation.step if self.opened is None else self.opened
+                if self.opened is None:
+                    self.opened, self.to_level = observation.step, reward
                 self.left = self.HELD_ROWS
         if not self.left:
             self.opened = None
@@ -94,9 +96,11 @@ class RewardLeap(StreamDetector):
         return bool(before) and min(newest) > self.FACTOR * max(before)
 
     def _build_finding(self, observation: Observation, reward: float) -> Finding:
+        to_level = reward if self.to_level is None else self.to_level
+        now = "" if reward == to_level else f", and is now {reward:.3g}"
         return self._finding(
             observation,
-            f"The reward was at most {self.from_level:.3g} and leapt to {reward:.3g} at step {self.opened}: "
+            f"The reward was at most {self.from_level:.3g} and leapt to {to_level:.3g} at step {self.opened}{now}: "
             "look for a changed reward, grader, sampler or data set.",
             signal=REWARD,
             baseline=self.from_level,

@@ -35,6 +35,7 @@ class RewardLoss(StreamDetector):
         super().__init__()
         self.loss = RareLoss(self.SHARE)
         self.from_level = 0.0
+        self.to_level: float | None = None  # at the row at which the finding opened
         self.rarest = 1.0
         self.opened: int | None = None
         self.rows = 0
@@ -48,7 +49,8 @@ class RewardLoss(StreamDetector):
         self.rows += 1
         if found < self.RARITY:
             if self.opened is None:
-                self.opened, self.from_level, self.rarest = observation.step, self.loss.baseline or 0.0, 1.0
+                self.opened, self.from_level, self.to_level = observation.step, self.loss.baseline or 0.0, reward
+                self.rarest = 1.0
             self.rows, self.quiet, self.rarest = 0, 0, min(self.rarest, found)
         is_back = reward > self.loss.floor + self.BACK * (self.from_level - self.loss.floor)
         self.quiet = self.quiet + 1 if is_back else 0
@@ -57,10 +59,12 @@ class RewardLoss(StreamDetector):
         return [self._build_finding(observation, reward)] if self.opened is not None else ()
 
     def _build_finding(self, observation: Observation, reward: float) -> Finding:
+        to_level = reward if self.to_level is None else self.to_level
+        now = "" if reward == to_level else f"; it is now {reward:.3g}"
         return self._finding(
             observation,
-            f"The reward went from {self.from_level:.3g} to {reward:.3g} since step {self.opened}, "
-            "a level that it has hardly ever had.",
+            f"The reward went from {self.from_level:.3g} to {to_level:.3g} since step {self.opened}, "
+            f"a level that it has hardly ever had{now}.",
             signal=REWARD,
             baseline=self.from_level,
             window=len(self.loss.rewards),

@@ -355,3 +355,60 @@ def test_a_small_drift_that_leaps_waits_for_a_surge_as_clear_as_the_leap(rows, p
             signals = {"entropy/paired_delta": change, "grad/norm": 2.0 if step >= 88 else quiet}
             reported += judge.update(Observation(step=step, signals=signals))
         assert bool(reported) is pages
+
+
+def feed(detector, rows):
+    """Return the findings of each row."""
+    return [detector.update(Observation(step=step, signals=row)) for step, row in enumerate(rows)]
+
+
+def rewarded(rewards, correct):
+    """Return the signals of rows with these rewards and shares of correct responses."""
+    return [{"reward/mean": r, "reward/correct_frac": c} for r, c in zip(rewards, correct, strict=True)]
+
+
+SHARES = [0.2, 0.3, 0.25, 0.35, 0.3] * 4 + [0.2, 0.3, 0.25, 0.35]
+DETACHED = [0.1 + share + 0.05 * max(0, row - 20) for row, share in enumerate(SHARES)]
+BRIEF = [{"reward/mean": 0.5, "length/mean": 200.0 + row % 3, "tools/calls": 1.5} for row in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "text"),
+    [
+        (
+            "reward_leap",
+            [{"reward/mean": reward} for reward in [0.3, 0.4] * 8 + [2.4, 2.6, 0.35]],
+            "was at most 0.4 and leapt to 2.6 at step 17, and is now 0.35:",
+        ),
+        (
+            "reward_loss",
+            [{"reward/mean": reward} for reward in [0.9, 0.8, 1.0] * 5 + [0.4] * 5 + [0.95]],
+            "from 0.9 to 0.4 since step 18, a level that it has hardly ever had; it is now 0.95.",
+        ),
+        (
+            "accuracy_loss",
+            rewarded([0.7] * 46, [0.5, 0.6, 0.4, 0.5] * 10 + [0.0] * 5 + [0.6]),
+            "from 0.5 to 0 since step 42, and the reward held; the share is now 0.6.",
+        ),
+        (
+            "reward_hacking",
+            [*BRIEF, *[{"reward/mean": 0.5, "length/mean": 20.0, "tools/calls": 0.1}] * 35],
+            "while length/mean 201 to 20, tools/calls 1.5 to 0.1:",
+        ),
+        (
+            "reward_detachment",
+            rewarded([*DETACHED, 0.0], [*SHARES, 0.3]),
+            "From step 21 on the reward was too high: it is now 0, and 0.4 is usual for 30% of",
+        ),
+    ],
+)
+def test_the_text_of_a_held_finding_says_what_was_found_and_what_is_now(name, rows, text):
+    """The values are back, or their window has moved on, and neither stands in the place of the values found."""
+    (finding,) = feed(DETECTORS[name](), rows)[-1]
+    assert text in finding.summary
+
+
+def test_an_onset_is_known_as_long_as_the_finding_holds():
+    """A reward far below what correct responses explain empties the sum, and the finding is held for three rows."""
+    found = feed(DETECTORS["reward_detachment"](), rewarded([*DETACHED, 0.0, 0.0], [*SHARES, 0.3, 0.25]))
+    assert [each[0].evidence["onset"] for each in found[23:]] == [[21, 23]] * 3

@@ -153,6 +153,16 @@ def held_page():
     return engine, paged, calm[-1].step
 
 
+def test_the_text_of_a_held_page_claims_no_surge():
+    """The gradient is back, and the page is held."""
+    engine, paged, last = held_page()
+    found = engine.update(Observation(step=last + 1, signals=spiral()[41].signals)).findings
+    (page,) = [finding for finding in found if finding.kind == "death_spiral"]
+    assert page.evidence["rule"] == "held"
+    assert page.summary.startswith(f"The spiral that opened at step {paged} is held: ")
+    assert "surges" not in page.summary
+
+
 def test_a_held_page_ends_when_a_person_acknowledges_it():
     """Acceleration latches; an acknowledgement ends it at the next step, and a second one changes nothing."""
     engine, _, last = held_page()

@@ -54,6 +54,8 @@ def test_the_evidence_names_what_differs():
     assert finding.evidence["onset"] == [0, 0]
     assert finding.strength == pytest.approx(6.0)
     assert "differ from recomputed ones by 0.3 nat" in finding.summary
+    (finding,) = judge.update(row(3, instrument_mask_frac=0.2))  # the log-probabilities have agreed since
+    assert "on 0.2 of the tokens; comparisons fail since step 0," in finding.summary
 
 
 def test_a_rewind_takes_gaps_back():

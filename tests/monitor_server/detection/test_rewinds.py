@@ -338,5 +338,5 @@ def test_a_finding_holds_after_a_rewind_that_took_back_the_numbers_of_its_summar
         before = subject.update(Observation(step=step, signals=others | signals))
     (after,) = subject.update(Observation(step=back_to, attempt=2, signals=others))
     assert [finding.kind for finding in before] == [after.kind]
-    assert after.evidence["baseline"] is None
+    assert after.evidence["baseline"] == (None if build is JointDeparture else well[after.evidence["signal"]])
     assert all(name in after.summary for name in after.evidence.get("scores", ()))
