@@ -176,15 +176,17 @@ class RunCollapsed(StreamDetector):
         return deque(squares, maxlen=REWARDS - 1)
 
     def _build_finding(self, observation: Observation) -> Finding:
-        best = self.best or 0.0
+        best, share = self.best or 0.0, self._share()
+        # The fast form opens while the median is still high.
+        level = self.level if share < self.SHARE else min(self.level, self.rewards[-1])
         return self._finding(
             observation,
-            f"The reward fell from {best:.3g} at step {self.best_step} to {self.level:.3g}, "
+            f"The reward fell from {best:.3g} at step {self.best_step} to {level:.3g}, "
             f"and with it moved: {', '.join(self.agreeing) or 'nothing else that is observed'}.",
             signal=REWARD,
             baseline=best,
             window=self.below,
-            statistic=1.0 / max(self._share(), 1e-6),
+            statistic=1.0 / max(share, 1e-6),
             threshold=1.0 / self.SHARE,
             error=_error(self._squares, self.LEVEL_ROWS[0]),
             rarity=self.loss.rarity,

@@ -412,3 +412,12 @@ def test_an_onset_is_known_as_long_as_the_finding_holds():
     """A reward far below what correct responses explain empties the sum, and the finding is held for three rows."""
     found = feed(DETECTORS["reward_detachment"](), rewarded([*DETACHED, 0.0, 0.0], [*SHARES, 0.3, 0.25]))
     assert [each[0].evidence["onset"] for each in found[23:]] == [[21, 23]] * 3
+
+
+def test_a_sudden_collapse_names_a_reward_that_is_low():
+    """The fast form opens after two low rewards, when the median of five is still high."""
+    well = {"reward/mean": 0.6, "entropy/mean": 0.3, "length/mean": 200.0}
+    dead = {"reward/mean": 0.02, "entropy/mean": 1.2, "length/mean": 700.0}
+    rows = [{name: value * (1.0 + 0.01 * (row % 3)) for name, value in well.items()} for row in range(30)]
+    found = [findings for findings in feed(DETECTORS["run_collapsed"](), [*rows, *[dead] * 3]) if findings]
+    assert [each[0].summary.split(",")[0] for each in found] == ["The reward fell from 0.606 at step 5 to 0.02"] * 2
