@@ -13,7 +13,7 @@ __all__ = ["LastingLoss"]
 
 
 class LastingLoss(StreamDetector):
-    """Reports 2 to 6 successive values under a share of their baseline, by the measure `RareLoss`.
+    """Reports 3 to 6 successive values under a share of their baseline, by the measure `RareLoss`.
 
     Under 1 in 10,000 by ranks it warns, under 1 in 100,000 it is critical. A subclass may also measure the loss in
     deviations, and is critical beyond a bound on them. The finding ends when the value is above three quarters of that
@@ -105,7 +105,7 @@ class LastingLoss(StreamDetector):
             level=value,
             rarity=self.rarest,
             onset=[self.opened, self.opened],
-            arithmetic=f"2 to 6 rows, each < {self.share:g} b, and ((c + 1) / (n + 2))^m < 0.0001"
+            arithmetic=f"3 to 6 rows, each < {self.share:g} b, and ((c + 1) / (n + 2))^m < 0.0001"
             + (", critical < 0.00001" if self.CRITICAL else ""),
         )
 

@@ -11,7 +11,7 @@ CORRECT, REWARD = "reward/correct_frac", "reward/mean"
 
 
 class AccuracyLoss(LastingLoss):
-    """Warns when the share of correct responses is under half of its baseline in 2 to 6 rows, for the first time.
+    """Warns when the share of correct responses is under half of its baseline in 3 to 6 rows, for the first time.
 
     A reward for format, length or parts of an answer hides that the answers became wrong: it falls later, or rises. The
     rule is that of `LastingLoss`, without critical findings. The finding has the kind ``reward_hacking`` if the reward

@@ -18,7 +18,7 @@ class JointDeparture(StreamDetector):
     Entropy, length, reward, off-policyness and the distance to the reference each wander, jump and trend in healthy
     runs. It is rare there that two of them do so at once, each by a size that matters and beyond its noise. The
     gradient norm is left out on purpose: its spikes follow every other mechanism, and with it the rule fires in many
-    more healthy runs. The finding holds for another 5 rows.
+    more healthy runs. The finding holds for another 4 rows.
 
     Args:
         mechanisms: The mechanisms to read; by default its own.

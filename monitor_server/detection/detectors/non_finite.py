@@ -18,7 +18,7 @@ class NonFinite(StreamDetector):
     """Reports a critical finding as soon as the loss, the gradient norm or another vital number is NaN or infinite.
 
     In most runs it cannot be predicted. The rule is not statistical: its only false alarms are logging mistakes. The
-    finding holds while the numbers are bad and for another 5 rows, because values in an optimiser do not disappear at
+    finding holds while the numbers are bad and for another 4 rows, because values in an optimiser do not disappear at
     once.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes

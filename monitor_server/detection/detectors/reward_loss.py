@@ -13,11 +13,11 @@ REWARD = "reward/mean"
 
 
 class RewardLoss(StreamDetector):
-    """Warns when 2 to 6 successive rewards are under 60 % of the baseline, with a probability by chance under 1 in 10⁴.
+    """Warns when 3 to 6 successive rewards are under 60 % of the baseline, with a probability by chance under 1 in 10⁴.
 
     `RewardFall` detects deep falls in robust deviations. This rule detects partial and lasting ones by ranks: it counts
     how often the last 40 rewards were that low (`rarity`), so that a reward that is often 0 needs more rows, and one
-    that never was that low needs fewer. It applies from the sixth row on. It ends when the reward is above four fifths
+    that never was that low needs fewer. It can open from the tenth row on. It ends when the reward is above four fifths
     of that baseline in three successive rows, or after 40 rows, when the new level becomes the baseline.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
@@ -73,7 +73,7 @@ class RewardLoss(StreamDetector):
             level=reward,
             rarity=self.rarest,
             onset=[self.opened, self.opened],
-            arithmetic="2 to 6 rows, each < 0.6 b, and ((c + 1) / (n + 2))^m < 0.0001, c of n rows before as low",
+            arithmetic="3 to 6 rows, each < 0.6 b, and ((c + 1) / (n + 2))^m < 0.0001, c of n rows before as low",
         )
 
     def _resume(self, step: int) -> None:

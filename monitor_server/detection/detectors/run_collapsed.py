@@ -38,7 +38,7 @@ class RunCollapsed(StreamDetector):
 
     Fast form: two rows of reward under half of the baseline by three deviations, while two other mechanisms depart.
 
-    Unprecedented form: 3 to 6 rows of reward, each under half of the baseline, which chance causes less than once in
+    Unprecedented form: 4 to 6 rows of reward, each under half of the baseline, which chance causes less than once in
     10⁵ (`rarity`). It needs no other mechanism, because many trainers log none, and no warm-up.
 
     Half is counted from the run's floor, which is 0, or the lowest reward if rewards are negative. Medians are used
@@ -193,7 +193,7 @@ class RunCollapsed(StreamDetector):
             agreeing=self.agreeing,
             onset=[self.since, self.since],
             arithmetic="b / (median + 2 SE) > 2 for 4 rows by 5 SE and another mechanism, or r < b / 2 and two others, "
-            "or 2 to 6 rows < b / 2 with ((c + 1) / (n + 2))^m < 0.00001",
+            "or 4 to 6 rows < b / 2 with ((c + 1) / (n + 2))^m < 0.00001",
         )
 
     def _resume(self, step: int) -> None:
