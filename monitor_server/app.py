@@ -33,7 +33,7 @@ from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.http_server.bodies import HeldBodies
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
-from monitor_server.http_server.server import Server
+from monitor_server.http_server.server import Server, http_url
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.instrumentation.spans import no_span
 from monitor_server.notifications.configuration.current import CurrentFile
@@ -222,4 +222,4 @@ def _attach_dashboard(app: FastAPI, settings: Settings) -> None:
             error,
         )
         return
-    attach(app, api_url=f"http://{host}:{settings.port}")
+    attach(app, api_url=http_url(host, settings.port))

@@ -13,7 +13,7 @@ from monitor_server.errors import AddressUnusable
 from monitor_server.http_server.connections import ConnectionLimits, Connections
 from monitor_server.http_server.http_protocol import BoundedConfig, BoundedHttpProtocol
 
-__all__ = ["AddressUnusable", "Server", "bind", "bound_url"]
+__all__ = ["AddressUnusable", "Server", "bind", "bound_url", "http_url"]
 
 GRACE_SECONDS = 5
 REPEAT_SECONDS = 60.0
@@ -134,4 +134,9 @@ def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> so
 def bound_url(bound: socket.socket) -> str:
     """Return the URL of a socket, with the actual port if it was 0."""
     host, port = bound.getsockname()[:2]
+    return http_url(host, port)
+
+
+def http_url(host: str, port: int) -> str:
+    """Return the URL of a port of a host, which is a name or an address; an IPv6 address is put into brackets."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -13,7 +13,9 @@ import pytest
 import urllib3
 from sqlalchemy import Engine, event
 
+from monitor_server.app import create_app
 from monitor_server.commands.main import main
+from monitor_server.settings import Settings
 from monitor_server.store import migrations
 from monitor_server.store.database import Store
 from monitor_server.store.sqlite import connections
@@ -177,6 +179,24 @@ def test_without_the_dashboard_the_api_works(start_collector, caplog):
     assert live.get("/runs")["items"] == []
     (line,) = [record for record in caplog.records if record.name == "monitor_server.app"]
     assert "no_such_dashboard" in line.message
+
+
+ADDRESSES = []
+
+
+def attach(_app, *, api_url):
+    """Stand in the place of the dashboard, and keep the address that it is given."""
+    ADDRESSES.append(api_url)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("::1", "http://[::1]:8600"), ("::", "http://127.0.0.1:8600"), ("10.0.0.7", "http://10.0.0.7:8600")],
+)
+def test_the_dashboard_reaches_a_collector_on_any_host(database_url, host, address):
+    """The address of an IPv6 host needs brackets; without them every page was an error."""
+    create_app(Settings(database_url=database_url, host=host, port=8600, dashboard=f"{__name__}:attach"))
+    assert ADDRESSES.pop() == address
 
 
 def test_a_host_that_cannot_be_a_name_is_reported_in_one_line(tmp_path, capsys):
