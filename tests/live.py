@@ -98,7 +98,7 @@ def serving_all_tests(database_url: str) -> Iterator[LiveCollector]:
 @contextlib.contextmanager
 def serving(settings: Settings, *, port: int = 0, **options: Any) -> Iterator[LiveCollector]:
     """Run a collector in a thread until the block ends, at a free port or at the one that is given."""
-    listening = bind("127.0.0.1", port)
+    listening = bind(settings.host, port)
     port = listening.getsockname()[1]
     app = create_app(settings.model_copy(update={"port": port}), **options)
     server = create_server(app)

@@ -27,6 +27,7 @@ __all__ = ["Identification", "TrustedProxies", "caller_of"]
 
 LONGEST_NAME: Final = 200
 BEARER: Final = "bearer "
+MAPPED_BITS: Final = 96  # the bits before the IPv4 address in an IPv6 address that contains one
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class TrustedProxies:
                 f"{settings.trusted_header!r} and {settings.trusted_proxies!r}"
             )
         try:
-            networks = [ipaddress.ip_network(name, strict=False) for name in names]
+            networks = [_own_network(ipaddress.ip_network(name, strict=False)) for name in names]
         except ValueError as error:
             raise StartupError(
                 f"RLVITALS_TRUSTED_PROXIES must be addresses such as 10.0.0.5 or 10.0.0.0/24: {error}"
@@ -142,6 +143,17 @@ class Identification:
             if key is not None:
                 return caller_of(key)
         raise KeyRequired("the key is not known, has expired or was revoked; an administrator can make another one")
+
+
+def _own_network(
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network,
+) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """Return a network; one of IPv4 that is written as IPv6 (``::ffff:10.0.0.0/120``) is returned as IPv4."""
+    if isinstance(network, ipaddress.IPv6Network):
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None and network.prefixlen >= MAPPED_BITS:
+            return ipaddress.IPv4Network((mapped, network.prefixlen - MAPPED_BITS))
+    return network
 
 
 def caller_of(key: StoredKey) -> Caller:

@@ -6,6 +6,7 @@ that a client sends before the first is answered, and a request of a hundred byt
 """
 
 import asyncio
+import ipaddress
 import json
 from typing import Any, Final
 
@@ -53,6 +54,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
+        if self.client is not None:
+            self.client = (_plain_address(self.client[0]), self.client[1])
         if not self._all.admit(self):
             transport.write(_response(503, "Unavailable", "too many connections are open; try again later"))
             transport.close()
@@ -192,6 +195,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
+
+
+def _plain_address(address: str) -> str:
+    """Return the address of a client; a socket on ``::`` names an IPv4 client by an IPv6 address that contains its own.
+
+    Networks of trusted proxies and limits by address compare the client's own address.
+    """
+    try:
+        mapped = ipaddress.IPv6Address(address).ipv4_mapped
+    except ValueError:  # an IPv4 address, or no address
+        return address
+    return address if mapped is None else str(mapped)
 
 
 def _response(status: int, error: str, detail: str) -> bytes:

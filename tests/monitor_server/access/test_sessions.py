@@ -152,6 +152,15 @@ def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
 
 
 @sqlite_only
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs sockets that accept IPv4 and IPv6")
+@pytest.mark.parametrize("trusted", ["127.0.0.0/8", "::ffff:127.0.0.1"])
+def test_a_proxy_of_ipv4_is_trusted_also_where_the_collector_listens_on_ipv6(start_collector, trusted):
+    """A socket on ``::`` names it by an IPv6 address, which was in no network of IPv4."""
+    live = start_collector(host="::", trusted_header="X-User", trusted_proxies=trusted)
+    assert Guarded(live).ask("GET", "/api/v1/session", headers={"X-User": "anna"}).json()["name"] == "anna"
+
+
+@sqlite_only
 def test_what_follows_a_body_names_no_user(start_collector):
     """A proxy removes its header from clients' requests, and may forward the same name behind a body in chunks."""
     live = start_collector(trusted_header="X-User", trusted_proxies="127.0.0.1")
