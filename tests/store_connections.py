@@ -28,6 +28,13 @@ def current_connection() -> sqlalchemy.Connection:
     return connection
 
 
+def is_waiting_for_lock(store: Store) -> bool:
+    """Return whether another transaction on a PostgreSQL database waits for a lock."""
+    query = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with store.read():
+        return current_connection().exec_driver_sql(query).first() is not None
+
+
 def engine_of(store: Store) -> sqlalchemy.Engine:
     """Return the engine from which a store takes the connections of its readers."""
     with store.read():

@@ -63,10 +63,8 @@ async def label_run(run_id: str, body: RunLabels, collector: Serving, asking: As
 
     def write(repositories: Repositories) -> Mapping[str, Any] | None:
         project = repositories.runs.project(run_id)
-        if project is None:
+        if project is None or (columns and not repositories.runs.save_labels(run_id, columns)):
             raise UnknownRun.by_id(run_id)
-        if columns:
-            repositories.runs.save_labels(run_id, columns)
         detail = detail_of_run(run_id, "; ".join(f"{name} {_label_text(given[name])}" for name in sorted(given)))
         record_change(repositories, asking, "run.label", run_id, now=now, project=project, detail=detail)
         return repositories.run_views.find(run_id, now=now, deadlines=collector.settings.deadlines)

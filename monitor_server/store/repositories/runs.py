@@ -25,11 +25,15 @@ _LISTED = ("search_text", "setting", "tagged_owner", "first_tag", "reward", "rew
 _RETENTION = ("compacted_to", "deleted_at", "records_thinned_to")
 _OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
-_LABELLED = select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags).where(runs.c.id == bindparam("run"))
 _ROW = select(runs).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 _FIND = select(*_WORKED_ON).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
 # A new row in a table of the run locks the run's key, which nobody changes; that lock is no reason to wait.
 _LOCK = _FIND.with_for_update(key_share=True)
+_LABELLED = (
+    select(runs.c.project, runs.c.name, runs.c.title, runs.c.tags)
+    .where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))
+    .with_for_update(key_share=True)
+)
 _SAVE = update(runs).where(runs.c.id == bindparam("run"))
 _SAVE_REVISION = _SAVE.where(runs.c.revision == bindparam("seen"), runs.c.deleted_at.is_(None))
 _INGEST_COLUMNS = (
@@ -188,12 +192,20 @@ class Runs:
         values |= reward_columns(run.recent.rewards)
         return self._connection.execute(_SAVE_REVISION, values).rowcount == 1
 
-    def save_labels(self, run_id: str, labels: Mapping[str, object]) -> None:
-        """Write people's labels of a run: some of ``title``, ``tags`` (JSON), ``notes`` and ``archived_at``."""
-        held = row_fields(self._connection.execute(_LABELLED, {"run": run_id}).mappings().one()) | dict(labels)
+    def save_labels(self, run_id: str, labels: Mapping[str, object]) -> bool:
+        """Write people's labels of a run: some of ``title``, ``tags`` (JSON), ``notes`` and ``archived_at``.
+
+        The words of the search are formed from old labels and new ones, so the run is locked until the transaction
+        ends. Returns False if there is no such run.
+        """
+        row = self._connection.execute(_LABELLED, {"run": run_id}).mappings().one_or_none()
+        if row is None:
+            return False
+        held = row_fields(row) | dict(labels)
         tags = [] if held["tags"] is None else json.loads(held["tags"])
         derived = text_columns(project=held["project"], name=held["name"], title=held["title"], tags=tags)
         self._connection.execute(update(runs).where(runs.c.id == run_id), dict(labels) | derived)
+        return True
 
     def row(self, run_id: str) -> dict[str, Any] | None:
         """Return all columns of a run, or None."""

@@ -1,7 +1,9 @@
 """The store: packed steps round-trip, migrations and tables agree, a snapshot is consistent."""
 
+import json
 import math
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import psycopg
@@ -20,7 +22,8 @@ from monitor_server.store.repositories.recent_steps import Recent
 from monitor_server.store.schema import migrating
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.tables import metadata
-from tests.store_connections import current_connection
+from tests.live import eventually
+from tests.store_connections import current_connection, is_waiting_for_lock
 
 NAMES = [f"s{place}" for place in range(6)]
 
@@ -192,3 +195,25 @@ def test_the_notices_of_a_channel_are_not_those_of_one_whose_name_differs_in_cas
             messages.notices_since(name, severity="warning", since=0.0) for name in ("ops", "Ops", "OPS", "ops_2", "op")
         ]
     assert counts == [1, 2, 0, 1, 0]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_labels_that_two_collectors_save_at_once_are_all_found(store, database_url, append):
+    """Each forms the words of the search from all labels, so the second waits for the first."""
+    run_id = append(project="p")
+    other = Store.open(database_url)
+
+    def tag():
+        with other.write() as repositories:
+            return repositories.runs.save_labels(run_id, {"tags": json.dumps(["giraffe"]).encode()})
+
+    with ThreadPoolExecutor(1) as threads:
+        with store.write() as repositories:
+            assert repositories.runs.save_labels(run_id, {"title": "Zebra"})
+            assert not repositories.runs.save_labels("removed", {"title": "Zebra"})
+            saving = threads.submit(tag)
+            eventually(lambda: is_waiting_for_lock(other))
+        assert saving.result()
+    with store.read() as repositories:
+        assert repositories.runs.row(run_id)["search_text"].endswith(" zebra giraffe")
+    other.close()
