@@ -44,6 +44,7 @@ def create_key(
         KeyNameTaken: If a key of this name is in use in the project of the new one. Keys of other projects are not
             mentioned, because an administrator of one project must not learn the names of other projects' keys.
     """
+    repositories.api_keys.lock()  # the name must still be free when the key is written
     folded = fold_name(name)
     beside = [key for key in repositories.api_keys.all() if None in (key.project, project) or key.project == project]
     if any(fold_name(key.name) == folded and key.revoked_at is None for key in beside):

@@ -97,6 +97,7 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
         until: The end of the session, in seconds since the epoch.
         now: The time, in seconds since the epoch.
     """
+    repositories.api_keys.lock()  # a person has one key, and no other key has its name
     keys = [key for key in repositories.api_keys.all() if key.revoked_at is None]
     found = next((key for key in keys if key.subject == person.subject), None)
     others = {fold_name(key.name) for key in keys if key is not found}

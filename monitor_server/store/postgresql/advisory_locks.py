@@ -20,6 +20,7 @@ class AdvisoryLock(IntEnum):
     RETENTION_LIMITS = 7_239_025
     RECORDED_SETTINGS = 7_239_026
     SAVED_VIEWS = 7_239_027
+    API_KEYS = 7_239_028
 
 
 def wait_for_lock(connection: Connection, lock: AdvisoryLock) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert, or_, select, update
 
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.tables import api_keys
 
 __all__ = ["ApiKeys", "StoredKey"]
@@ -51,6 +52,10 @@ class ApiKeys:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    def lock(self) -> None:
+        """Prevent other new keys until the transaction ends; on SQLite one transaction writes at a time."""
+        wait_for_lock(self._connection, AdvisoryLock.API_KEYS)
 
     def all(self) -> list[StoredKey]:
         """Return all keys, including revoked and expired ones, the oldest first."""

@@ -1,16 +1,23 @@
 """Keys are made, used, expire and are revoked; only their hash is stored."""
 
+import contextlib
 import hashlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, text
 
-from monitor_server.access.keys.administration import hash_key
+from monitor_server.access.callers import Scope
+from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.access.oidc.persons import Person, open_session
 from monitor_server.commands.main import main
+from monitor_server.errors import KeyNameTaken
+from monitor_server.store.database import Store
 from tests.databases import sqlite_only
 from tests.live import eventually, listening
-from tests.monitor_server.access.conftest import Guarded
+from tests.monitor_server.access.conftest import AUTHOR, Guarded
+from tests.store_connections import is_waiting_for_lock
 
 
 def test_without_keys_everything_is_as_before(guarded):
@@ -115,6 +122,39 @@ def test_names_in_use_are_unique(guarded):
     assert (refused.status, refused.json()["error"]) == (409, "KeyNameTaken")
     guarded.ask("DELETE", "/api/v1/keys/twice", admin)
     assert guarded.ask("POST", "/api/v1/keys", admin, body=body).status == 200
+
+
+def _make_ci(repositories):
+    return create_key(
+        repositories, name="ci", scope=Scope.READ, project="p", expires_at=None, author=AUTHOR, now=1.0
+    )  # fmt: skip
+
+
+def _open_session_of_anna(repositories):
+    person = Person(subject="https://id.example 7", name="anna", scope=Scope.READ, project=None, group="team")
+    return open_session(repositories, person, until=100.0, now=1.0)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("make", [_make_ci, _open_session_of_anna])
+def test_two_collectors_make_no_two_keys_of_one_name_or_person_at_once(database_url, make):
+    """The second waits until the first has made its key; it then refuses the name, or finds the person's key."""
+    first, second = Store.open(database_url), Store.open(database_url)
+
+    def make_second():
+        with contextlib.suppress(KeyNameTaken), second.write() as repositories:
+            make(repositories)
+
+    with ThreadPoolExecutor(1) as threads:
+        with first.write() as repositories:
+            make(repositories)
+            making = threads.submit(make_second)
+            eventually(lambda: is_waiting_for_lock(second) or making.done())
+        making.result()
+    with first.read() as repositories:
+        assert len(repositories.api_keys.all()) == 1
+    first.close()
+    second.close()
 
 
 def test_names_of_keys_tell_one_project_nothing_of_another(guarded):
