@@ -10,6 +10,7 @@ from monitor_server.access.keys.names import fold_name
 from monitor_server.errors import KeyNameTaken, UnknownKey
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
+from monitor_server.store.repositories.audit_log import reach_of
 
 __all__ = ["PREFIX", "create_key", "hash_key", "revoke_key"]
 
@@ -63,9 +64,14 @@ def create_key(
         expires_at=expires_at,
     )
     repositories.api_keys.add(stored)
-    reach = "every project" if project is None else f"the project {project!r}"
     record_change(
-        repositories, author, "key.create", stored.id, now=now, project=project, detail=f"{name}: {scope}, {reach}"
+        repositories,
+        author,
+        "key.create",
+        stored.id,
+        now=now,
+        project=project,
+        detail=f"{name}: {scope}, {reach_of(project)}",
     )
     return secret, stored
 

@@ -19,6 +19,7 @@ from monitor_server.access.oidc.configuration import OidcConfiguration
 from monitor_server.errors import SignInRefused
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
+from monitor_server.store.repositories.audit_log import reach_of
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["Person", "end_sessions", "open_session"]
@@ -123,8 +124,7 @@ def open_session(repositories: Repositories, person: Person, *, until: float, no
         key = replace(found, name=name, scope=person.scope, project=person.project, expires_at=later)
         repositories.api_keys.renew(key)
     author = Caller(name=name, scope=person.scope, project=person.project, key_id=key.id)
-    reach = "every project" if person.project is None else f"the project {person.project!r}"
-    detail = f"{person.scope}, {reach}, by the group {printable(person.group, longest=200)}"
+    detail = f"{person.scope}, {reach_of(person.project)}, by the group {printable(person.group, longest=200)}"
     record_change(repositories, author, "session.open", key.id, now=now, project=person.project, detail=detail)
     return key
 

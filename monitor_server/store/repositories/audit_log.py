@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.tables import audit_entries
 
-__all__ = ["AuditEntry", "AuditLog", "detail_of_run"]
+__all__ = ["AuditEntry", "AuditLog", "detail_of_run", "reach_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,11 @@ def detail_of_run(run_id: str, detail: str) -> str:
     return f"run {run_id}: {detail}"
 
 
+def reach_of(project: str | None) -> str:
+    """Return the words for the reach of a key; a name in them is removed from the log when the project is deleted."""
+    return "every project" if project is None else f"the project {project!r}"
+
+
 class AuditLog:
     """Reads and appends audit entries."""
 
@@ -55,6 +60,10 @@ class AuditLog:
         here = audit_entries.c.project == project
         named = here & (audit_entries.c.target == project)
         self._connection.execute(update(audit_entries).where(named), {"target": "a deleted project"})
+        words = reach_of(project)
+        reached = here & audit_entries.c.detail.contains(words, autoescape=True)
+        detail = func.replace(audit_entries.c.detail, words, "a deleted project")
+        self._connection.execute(update(audit_entries).where(reached).values(detail=detail))
         self._connection.execute(update(audit_entries).where(here), {"project": None})
 
     def forget_run(self, run_id: str) -> None:

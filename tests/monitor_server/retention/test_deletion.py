@@ -5,6 +5,9 @@ import json
 
 import pytest
 
+from monitor_server.access.audit.entries import record_change
+from monitor_server.access.callers import ANYBODY, Scope
+from monitor_server.access.keys.administration import create_key
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention import policy, worker
 from monitor_server.retention.policy import RetentionPolicy
@@ -95,6 +98,22 @@ def test_a_project_is_deleted_whole_or_not_at_all(live, database_url):
     assert [run["id"] for run in live.get("/runs")["items"]] == [other]
     assert _delete(live, "/projects/a/b")[1]["error"] == "UnknownProject"
     assert _delete(live, f"/runs/{old}")[1]["error"] == "UnknownRun"
+
+
+def test_the_name_of_a_deleted_project_leaves_the_audit_log(live, database_url):
+    """Keys of the project named it in words; action, author and the rest of the words stay."""
+    run_id = live.run(run="old", project="50% 'off'", end="finished")
+    with live.app.state.collector.store.write() as repositories:
+        create_key(
+            repositories, name="ci", scope=Scope.READ, project="50% 'off'", expires_at=None, author=ANYBODY, now=1.0
+        )  # fmt: skip
+        record_change(repositories, ANYBODY, "project.delete", "50% 'off'", now=2.0, project="50% 'off'")
+        repositories.retention.begin_deletion([run_id], now=3.0)
+    eventually(lambda: not any(count_rows(database_url, run_id).values()))
+    with live.app.state.collector.store.read() as repositories:
+        deletion, key = repositories.audit_log.page(limit=9)
+    assert (key["project"], key["detail"]) == (None, "ci: read, a deleted project")
+    assert (deletion["project"], deletion["target"]) == (None, "a deleted project")
 
 
 def test_a_run_whose_trainer_sends_is_deleted_by_force_and_begins_anew(live, database_url, clock):
