@@ -58,6 +58,10 @@ class KnownKeys:
         self._is_stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
+        try:
+            self.save_uses(after_seconds=0.0)
+        except Unavailable:
+            log.warning("the last uses of keys since the last minute could not be stored")
 
     def read(self) -> None:
         """Read the keys at once.
@@ -97,8 +101,8 @@ class KnownKeys:
         """Note that a key is used now; this is written at most once a minute."""
         self._used[key.id] = self._clock()
 
-    def save_uses(self) -> None:
-        """Write the last use of keys whose stored time is at least a minute old.
+    def save_uses(self, *, after_seconds: float = USE_SECONDS) -> None:
+        """Write the last use of keys whose stored time is at least so many seconds older.
 
         Raises:
             Unavailable: If the store does not answer.
@@ -107,7 +111,7 @@ class KnownKeys:
             id_: at
             for id_, at in list(self._used.items())
             if (key := self._keys.get(id_)) is not None
-            and (key.last_used_at is None or at - key.last_used_at >= USE_SECONDS)
+            and (key.last_used_at is None or at - key.last_used_at >= after_seconds)
         }
         if due:
             with self._store.write() as repositories:

@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, text
 
 from monitor_server.access.callers import Scope
 from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.persons import Person, open_session
 from monitor_server.commands.main import main
 from monitor_server.errors import KeyNameTaken
@@ -111,6 +112,24 @@ def test_the_last_use_is_written_once_a_minute(start_collector, scripted, clock)
     clock.now += 1
     guarded.ask("GET", "/api/v1/runs", admin)
     assert last_used() == begin + 60
+
+
+def test_the_last_use_is_written_when_the_collector_stops(database_url):
+    """A use within the last minute would be lost otherwise."""
+    now, store = [1_000.0], Store.open(database_url)
+    with store.write() as repositories:
+        secret, _ = _make_ci(repositories)
+    keys = KnownKeys(store, clock=lambda: now[0])
+    keys.read()
+    keys.recognise(secret)
+    keys.save_uses()
+    keys.read()
+    now[0] += 59.0
+    keys.recognise(secret)
+    keys.stop()
+    with store.read() as repositories:
+        assert repositories.api_keys.all()[0].last_used_at == 1_059.0
+    store.close()
 
 
 def test_names_in_use_are_unique(guarded):
