@@ -11,10 +11,11 @@ from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["PROJECT", "RUN", "update_collector_alerts"]
+__all__ = ["PROJECT", "RUN", "RUN_ID", "update_collector_alerts"]
 
 PROJECT: Final = "rlvitals"
 RUN: Final = "collector"
+RUN_ID: Final = wire.run_id(PROJECT, RUN)
 
 
 def update_collector_alerts(
@@ -33,26 +34,25 @@ def update_collector_alerts(
     Returns:
         The run and each alert that has changed.
     """
-    run_id = wire.run_id(PROJECT, RUN)
-    run = repositories.runs.lock(run_id)
+    run = repositories.runs.lock(RUN_ID)
     if run is None:
         if not findings:
             return []
         try:
-            run = _add_run(repositories, run_id, now)
+            run = _add_run(repositories, now)
         except DeletionUnderWay:  # what the findings are about must be stored all the same
             return []
-    alerts = Lifecycle(repositories.alerts.open(run_id), run_id)
+    alerts = Lifecycle(repositories.alerts.open(RUN_ID), RUN_ID)
     changed = alerts.reconcile(findings, phase=str(Phase.UNKNOWN), step=0, now=now, concerns=concerns)
     alerts.save(repositories, now=now)
     return [(run, alerts.as_saved(alert)) for alert in changed]
 
 
-def _add_run(repositories: Repositories, run_id: str, now: float) -> Run:
+def _add_run(repositories: Repositories, now: float) -> Run:
     """Add a run that has already ended, so that it never counts as silent."""
     run = repositories.runs.add(
         Run(
-            id=run_id,
+            id=RUN_ID,
             project=PROJECT,
             name=RUN,
             source="rlvitals",
@@ -67,5 +67,5 @@ def _add_run(repositories: Repositories, run_id: str, now: float) -> Run:
             announced="finished",
         )
     )
-    repositories.attempts.enter(run_id, 0, world_size=1, now=now, position=run.log_end)
+    repositories.attempts.enter(RUN_ID, 0, world_size=1, now=now, position=run.log_end)
     return run

@@ -6,7 +6,7 @@ from typing import Any, Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from monitor_server.alerts.collector_alerts import PROJECT, RUN
+from monitor_server.alerts.collector_alerts import RUN_ID
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import Phase
 from monitor_server.errors import Unavailable
@@ -14,7 +14,6 @@ from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.text_safety.printable import printable
-from trainer_hooks import wire
 
 __all__ = ["RunMetrics"]
 
@@ -22,7 +21,6 @@ __all__ = ["RunMetrics"]
 # each minute, and for rules that wait for two scrapes of 5 seconds.
 ENDED_SECONDS: Final = 120.0
 # The run of the collector's own alerts. They have metrics of their own, and this run has ended since it began.
-COLLECTOR: Final = wire.run_id(PROJECT, RUN)
 
 
 class RunMetrics(Collector):
@@ -62,7 +60,7 @@ class RunMetrics(Collector):
                 families.add_alerts(repositories, row)
                 self._add_run(families, repositories, row)
             for row in ended:
-                if row["id"] != COLLECTOR:
+                if row["id"] != RUN_ID:
                     families.add_alerts(repositories, row)
         return vars(families).values()
 

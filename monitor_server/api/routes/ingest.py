@@ -8,9 +8,10 @@ from fastapi import APIRouter, Request, Response
 
 from monitor_server.access.callers import Caller
 from monitor_server.access.enforcement import CALLER
+from monitor_server.alerts.collector_alerts import PROJECT, RUN, RUN_ID
 from monitor_server.api.dependencies import Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
-from monitor_server.errors import ScopeTooSmall, UnsupportedMediaType
+from monitor_server.errors import InvalidField, ScopeTooSmall, UnsupportedMediaType
 from monitor_server.ingest.validation.decode import is_small
 from monitor_server.ingest.validation.validate import ValidBatch, read_any_batch, read_known_batch
 from trainer_hooks import wire
@@ -90,7 +91,15 @@ async def ingest(request: Request, collector: Serving) -> Response:
 
 
 def _require_reach(valid: ValidBatch, asking: Caller) -> ValidBatch:
-    """Return a batch, if its sender may write to its project."""
+    """Return a batch, if its sender may write to its run.
+
+    The steps of a trainer would resolve the alerts about the collector itself.
+    """
+    if valid.run_id == RUN_ID:
+        raise InvalidField(
+            f"the run {RUN!r} of the project {PROJECT!r} is for alerts about the collector itself; "
+            "give the run another name, or another project (RLVITALS_PROJECT)"
+        )
     if not asking.reaches(valid.batch.project):
         raise ScopeTooSmall(
             f"this key is for the project {asking.project!r}, and the batch is of {valid.batch.project!r}; set the "

@@ -49,6 +49,7 @@ def _with(**fields):
         (gzip.compress(BODY, mtime=0) * 2, wire.JSON, "gzip", 400, "MalformedBody", "followed by more"),
         (BOMB, wire.JSON, "zstd", 413, "BodyTooLarge", "decompress"),
         (GZIP_BOMB, wire.JSON, "gzip", 413, "BodyTooLarge", "decompress"),
+        (_with(project="rlvitals", run="collector"), wire.JSON, None, 422, "InvalidField", "give the run another name"),
         (
             _with(schema_version=NEWER),
             wire.JSON,
