@@ -136,8 +136,11 @@ class Identification:
     def _bearer(self, secret: str) -> Caller:
         if secret.startswith(DELEGATED):
             caller = self.delegation.read(secret)
-            if caller is not None and (caller.key_id is None or self.keys.find(caller.key_id) is not None):
+            if caller is not None and caller.key_id is None:
                 return caller
+            key = None if caller is None or caller.key_id is None else self.keys.find(caller.key_id)
+            if key is not None:
+                return caller_of(key)  # a new sign-in may have changed the rights since the text was signed
         else:
             key = self.keys.recognise(secret)
             if key is not None:

@@ -1,12 +1,17 @@
 """The cookie of a sign-in: signed, ended by time, by the key and by signing out; and users whom a proxy names."""
 
 import socket
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
 
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.identification import Identification, caller_of
+from monitor_server.access.keys.known_keys import KnownKeys
+from monitor_server.access.oidc.persons import Person, open_session
 from monitor_server.access.sessions import Delegation, read_session, sign_session
 from monitor_server.errors import StartupError
 from monitor_server.store.repositories.api_keys import StoredKey
@@ -120,6 +125,21 @@ def test_no_other_text_is_a_delegation(text):
     assert Delegation(lambda: 0.0).read(signed) is None
     now[0] = 60.0
     assert delegation.read(signed) is None
+
+
+@sqlite_only
+def test_a_delegation_has_the_rights_that_its_key_has_now(store):
+    """A new sign-in of a person may lower the rights of the person's key."""
+    keys, delegation = KnownKeys(store, clock=lambda: 2.0), Delegation(lambda: 2.0)
+    identification = Identification(keys=keys, delegation=delegation, clock=lambda: 2.0)
+    person = Person(subject="https://id.example 7", name="anna", scope=Scope.ADMIN, project=None, group="team")
+    for rights in ({"scope": Scope.ADMIN}, {"scope": Scope.READ, "project": "ours"}):
+        with store.write() as repositories:
+            key = open_session(repositories, replace(person, **rights), until=100.0, now=1.0)
+        keys.read()
+        if key.scope is Scope.ADMIN:
+            headers = Headers({"Authorization": f"Bearer {delegation.sign(caller_of(key))}"})
+    assert identification.identify(headers, "") == caller_of(key)
 
 
 @sqlite_only
