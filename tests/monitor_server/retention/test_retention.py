@@ -3,6 +3,8 @@
 import pytest
 import sqlalchemy
 
+from monitor_server.access.audit.entries import record_change
+from monitor_server.access.callers import ANYBODY
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.retention.policy import ROWS_PER_SLICE, RetentionPolicy
@@ -373,3 +375,14 @@ def test_a_record_of_a_thinned_step_brings_the_whole_step_back(keeping, clock):
     assert live.send(run="r", records=late)["accepted"] == 2
     added = [step for step in live.get(f"/runs/{run_id}/steps")["items"] if step not in kept]
     assert [(step["step"], step["signals"]) for step in added] == [(20, {"a": 20.0, "b": 1.0}), (21, {"b": 1.0})]
+
+
+def test_an_entry_from_a_clock_that_was_ahead_keeps_no_older_ones(store):
+    """The entries behind it are removed by their own age."""
+    with store.write() as repositories:
+        for at in (1e9, 1.0, 2.0):
+            record_change(repositories, ANYBODY, "run.label", "r", now=at)
+        assert not repositories.audit_log.has_old(before=1.0)
+        assert repositories.audit_log.has_old(before=2.0)
+        assert repositories.audit_log.remove_old(before=2.0, limit=9) == 1
+        assert [entry["at"] for entry in repositories.audit_log.page(limit=9)] == [2.0, 1e9]
