@@ -1,7 +1,11 @@
-"""Logs failures of repeated work: the first failure at once, and then one line a minute."""
+"""Logs failures of repeated work: a new one at once, and then once a minute.
+
+Faults of the database differ by their reason, and defects by the place in the code, which is logged by a traceback.
+"""
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -33,6 +37,7 @@ class FailureLog:
         self._monotonic = monotonic
         self._newest: tuple[float, str] | None = None
         self._said: dict[str, float] = {}  # the time of the last line for each reason of the current fault
+        self._defects: dict[tuple[str, int], float] = {}  # the time of the last traceback from each place in the code
         self._since = 0.0
         self._failures = 0
 
@@ -47,7 +52,8 @@ class FailureLog:
         now, reason = self._monotonic(), str(error)
         if not isinstance(error, Unavailable):  # a defect, so its place in the code is logged
             self._newest = now, f"{self._says}; the log says why"
-            log.error(self._says, exc_info=error)
+            if self._is_due(error, now):
+                log.error(self._says, exc_info=error)
             return
         self._newest = now, reason
         if not self._failures:
@@ -79,3 +85,13 @@ class FailureLog:
         )
         self._failures = 0
         self._said.clear()
+
+    def _is_due(self, defect: Exception, now: float) -> bool:
+        """Whether the traceback of a defect is logged; success of other work does not make it due sooner."""
+        *_, (frame, line) = traceback.walk_tb(defect.__traceback__) if defect.__traceback__ else [(None, 0)]
+        place = ("" if frame is None else frame.f_code.co_filename, line)
+        self._defects = {each: at for each, at in self._defects.items() if now - at < REPEAT_SECONDS}
+        if place in self._defects or len(self._defects) == MOST_REASONS:
+            return False
+        self._defects[place] = now
+        return True

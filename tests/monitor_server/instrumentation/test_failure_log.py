@@ -49,13 +49,25 @@ def test_faults_that_take_turns_are_said_once_each(failures, caplog):
     assert len(caplog.records) == MOST_REASONS
 
 
-def test_a_defect_is_logged_each_time_with_its_place(failures, caplog):
-    """It is no fault of the database, and nobody waits for its end."""
-    log, _ = failures
-    for _ in range(2):
-        log.note_failure(KeyError("x"))
-    log.note_success()
+def _failing(code):
+    """Return the error of a defect; its place in the code is the given text's."""
+    with pytest.raises(KeyError) as caught:
+        exec(compile("raise KeyError", code, "exec"), {})  # noqa: S102 - our own text
+    return caught.value
+
+
+def test_a_defect_is_logged_with_its_place_once_a_minute(failures, caplog):
+    """It is no fault of the database, and other work may succeed meanwhile; another place is logged at once."""
+    log, seconds = failures
+    for _ in range(3):
+        log.note_failure(_failing("here"))
+        log.note_success()
+    log.note_failure(_failing("there"))
     assert [record.exc_info is not None for record in caplog.records] == [True, True]
+    seconds[0] += REPEAT_SECONDS
+    for number in range(2 * MOST_REASONS):
+        log.note_failure(_failing(f"place {number}"))
+    assert len(caplog.records) == 2 + MOST_REASONS
 
 
 def test_the_newest_failure_is_known_until_work_succeeds_or_nothing_has_failed_for_a_while(failures):
