@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
@@ -297,8 +298,11 @@ class Settings(BaseSettings):
     @field_validator("public_url")
     @classmethod
     def _check_address(cls, address: str) -> str:
-        if address and not re.fullmatch("https?://[!-~]+", address):
-            raise PydanticCustomError("address", "must begin with http:// or https://, and be ASCII without blanks")
+        if address and not _is_site(address):
+            raise PydanticCustomError(
+                "address",
+                "must be http:// or https:// with a host (IPv6 in brackets), in ASCII without blanks, ? and #",
+            )
         return address
 
     @classmethod
@@ -326,6 +330,17 @@ class Settings(BaseSettings):
     def link_url(self) -> str:
         """The address of the dashboard without a slash at its end, for links that people open."""
         return self.public_url.rstrip("/") or f"http://127.0.0.1:{self.port}"
+
+
+def _is_site(address: str) -> bool:
+    """Whether paths can be added to an address."""
+    if not re.fullmatch(r"https?://[!-~]+", address) or "?" in address or "#" in address:
+        return False
+    try:
+        parsed = urlsplit(address)
+        return bool(parsed.hostname) and (parsed.port is None or parsed.port > 0)
+    except ValueError:  # an IPv6 address without brackets, or a port that is no number
+        return False
 
 
 def environment_variable(name: str) -> str | None:

@@ -1,5 +1,6 @@
 """Settings: read from the environment only, and each documented."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,20 @@ def test_settings_come_from_the_environment(monkeypatch):
     """`RLVITALS_PORT` sets the port."""
     monkeypatch.setenv("RLVITALS_PORT", "8601")
     assert Settings().port == 8601
+
+
+@pytest.mark.parametrize(
+    ("address", "is_site"),
+    [
+        ("https://vitals.example.org", True), ("http://[2001:db8::1]:8600/", True), ("https://example.org/a", True),
+        ("http://2001:db8::1:8600", False), ("http://[::1", False), ("http://:8600", False), ("https://", False),
+        ("https://example.org/?a=b", False), ("https://example.org/#a", False), ("http://example.org:x", False),
+    ],
+)  # fmt: skip
+def test_a_public_address_is_one_to_which_paths_can_be_added(address, is_site):
+    """Every link of a notification begins with it."""
+    with contextlib.nullcontext() if is_site else pytest.raises(ValueError, match="IPv6 in brackets"):
+        assert Settings(public_url=address).link_url == address.rstrip("/")
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields.keys() - {"dashboard"}))

@@ -455,8 +455,8 @@ def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_pass
     assert main(["serve"]) == 1
     line = capsys.readouterr().err
     assert (
-        "RLVITALS_PUBLIC_URL: must begin with http:// or https://, and be ASCII without blanks, got 'ftp://***@host/"
-        in line
+        "RLVITALS_PUBLIC_URL: must be http:// or https:// with a host (IPv6 in brackets), in ASCII without blanks, "
+        "? and #, got 'ftp://***@host/" in line
     )
     assert "hidden" not in line
     assert "\x1b" not in line
