@@ -64,6 +64,7 @@ class PostgresServer:
             **user,
         }
         create = [programs / "initdb", "-D", folder, "-U", "rlvitals", "--auth=trust", "-E", "UTF8", "--no-sync"]
+        create.append("--locale=C")  # as in docker-compose.yml
         subprocess.run(create, check=True, **self._common)
         rules = Path(folder) / "pg_hba.conf"
         rules.write_text(f"host all {GUARDED_USER} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")

@@ -60,7 +60,7 @@ def matching_runs(query: Select[Any], wanted: RunFilter, order: RunOrder, *, dia
     for word in wanted.words:
         texts = (runs.c.search_text, order.phase, order.status)
         query = query.where(or_(*(text.contains(word.lower(), autoescape=True) for text in texts)))
-    return query.where(*(_holds(condition, order) for condition in wanted.conditions))
+    return query.where(*(_holds(condition, order, dialect) for condition in wanted.conditions))
 
 
 def sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
@@ -71,11 +71,25 @@ def sort_keys(order: RunOrder, sorting: Sorting) -> list[ColumnElement[Any]]:
     return [(key.desc() if sorting.is_descending else key.asc()).nulls_last()]
 
 
-def _holds(condition: Condition, order: RunOrder) -> ColumnElement[bool]:
+def _holds(condition: Condition, order: RunOrder, dialect: str) -> ColumnElement[bool]:
     if condition.column in TEXTS:
-        return order.text(condition.column).icontains(condition.value, autoescape=True)
+        return _contains(order.text(condition.column), str(condition.value), dialect)
     number = order.number(condition.column)
     return number > condition.value if condition.operator == "above" else number < condition.value
+
+
+def _contains(text: ColumnElement[str], part: str, dialect: str) -> ColumnElement[bool]:
+    """Return whether a text contains a part, without regard to case.
+
+    PostgreSQL knows the case of letters beyond ASCII only where the locale of the database has it, which C has not. So
+    those letters of the part are replaced in the text.
+    """
+    letters = {letter.lower(): letter.lower().upper() for letter in part if not letter.isascii()}
+    letters = {low: high for low, high in letters.items() if high != low and len(low) == len(high) == 1}
+    if letters and dialect != "sqlite":
+        text = func.translate(text, "".join(letters.values()), "".join(letters))
+        part = "".join(letter.lower() if letter.lower() in letters else letter for letter in part)
+    return text.icontains(part, autoescape=True)
 
 
 def _has_tag(tag: str, dialect: str) -> ColumnElement[bool]:

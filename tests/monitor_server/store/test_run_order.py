@@ -8,7 +8,7 @@ import pytest
 from monitor_server.alerts.liveness import shown_phase
 from monitor_server.detection.protocol import MOST_SEVERE_FIRST, Phase, Severity
 from monitor_server.settings import Deadlines
-from monitor_server.store.repositories.run_filter import RunFilter
+from monitor_server.store.repositories.run_filter import Condition, RunFilter
 from monitor_server.store.repositories.run_order import WORST_PHASES
 from monitor_server.store.repositories.run_status import run_status
 from monitor_server.store.repositories.runs import Run
@@ -73,3 +73,14 @@ def test_a_worse_phase_leads_its_group(store):
             groups = repositories.run_groups
             (group,) = groups.page(RunFilter(project=project), "project", now=NOW, deadlines=DEADLINES, limit=9)
         assert group["phase"] == first
+
+
+@pytest.mark.parametrize("part", ["élan Œ", "ÉLAN œ", "straße", "i%"])
+def test_a_column_is_searched_without_regard_to_case(store, part):
+    """A PostgreSQL database of locale C, as that of Docker Compose, knows no case of letters beyond ASCII."""
+    common = COMMON | {"last_seen": NOW, "last_step_at": NOW}
+    with store.write() as repositories:
+        for place, name in enumerate(("ÉLAN Œ", "Straße", "I%", "other")):
+            repositories.runs.add(Run(id=f"r{place}", name=name, project="p", **common))
+        wanted = RunFilter(conditions=[Condition("name", "contains", part)])
+        assert repositories.run_views.count(wanted, now=NOW, deadlines=DEADLINES) == 1
