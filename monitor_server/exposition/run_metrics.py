@@ -20,7 +20,6 @@ __all__ = ["RunMetrics"]
 # A trainer that stops because of an alert ends its run before the next scrape. Two minutes are enough for one scrape in
 # each minute, and for rules that wait for two scrapes of 5 seconds.
 ENDED_SECONDS: Final = 120.0
-# The run of the collector's own alerts. They have metrics of their own, and this run has ended since it began.
 
 
 class RunMetrics(Collector):
@@ -60,7 +59,7 @@ class RunMetrics(Collector):
                 families.add_alerts(repositories, row)
                 self._add_run(families, repositories, row)
             for row in ended:
-                if row["id"] != RUN_ID:
+                if row["id"] != RUN_ID:  # its alerts have metrics of their own, and it has ended since it began
                     families.add_alerts(repositories, row)
         return vars(families).values()
 

@@ -181,7 +181,9 @@ class Steps:
             if name not in places:
                 read.append([None] * len(rows))
                 continue
-            ((values, observed),) = columns([row[column] or b"" for row in rows], [0])
+            # A part that is not whole is of a row that cannot be decoded.
+            whole = [row[column] if len(row[column] or b"") == FLOAT.itemsize else b"" for row in rows]
+            ((values, observed),) = columns(whole, [0])
             pairs = zip(values.tolist(), observed.tolist(), strict=True)
             read.append([value if is_observed else None for value, is_observed in pairs])
             column += 1

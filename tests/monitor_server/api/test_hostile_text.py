@@ -152,6 +152,10 @@ def test_a_step_that_cannot_be_decoded_costs_only_itself(start_collector, script
         run_id = live.run(run="r", records=[{"step": step, "scalars": {"warn": 1.0, "a": float(step)}}])
     literals = {"sqlite": f"x'{packed}'", "postgresql": f"'\\x{packed}'::bytea"}
     overwrite(database_url, "steps", "packed", literals, " WHERE step <> 1")
+    rule = {"name": "x", "condition": "threshold", "signal": "warn", "operator": ">", "value": 0.0}
+    body = {"run_id": run_id, "rule": rule}
+    tried = live.pool.request("POST", f"{live.url}/api/v1/rules/dry-run", json=body).json()
+    assert (tried["steps"], tried["state"]) == (3, "fired")
     items = live.get(f"/runs/{run_id}/steps")["items"]
     assert [(item["step"], item["damaged"], item["signals"]) for item in items] == [
         (0, True, {}),
