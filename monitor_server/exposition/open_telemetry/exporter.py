@@ -54,9 +54,13 @@ class Otlp:
         self._metrics = RegistryMetrics(registry, resource)
         self._interval = int((variable(OTEL_METRIC_EXPORT_INTERVAL) or "").strip() or METRIC_INTERVAL_MS) / 1000.0
         self._exporter = OTLPMetricExporter()
-        is_disabled = (variable(OTEL_SDK_DISABLED) or "").lower() == "true"
-        self._exports_spans = not is_disabled and variable(OTEL_TRACES_EXPORTER) != "none"
-        self._exports_metrics = not is_disabled and variable(OTEL_METRICS_EXPORTER) != "none"
+        chosen = {
+            name: (variable(name) or "").strip().lower()
+            for name in (OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER)
+        }
+        is_enabled = chosen[OTEL_SDK_DISABLED] != "true"
+        self._exports_spans = is_enabled and chosen[OTEL_TRACES_EXPORTER] != "none"
+        self._exports_metrics = is_enabled and chosen[OTEL_METRICS_EXPORTER] != "none"
         self._is_stopping, self._is_over = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._export_metrics, name="rlvitals-otlp-metrics", daemon=True)
 

@@ -245,8 +245,8 @@ def test_an_endpoint_that_is_dead_costs_no_batch(is_running, start_collector, sc
 def test_traces_or_metrics_can_be_left_out(
     is_running, start_collector, endpoint, monkeypatch, variable, *, spans, metrics
 ):
-    """The standard variables leave them out."""
-    monkeypatch.setenv(variable, "none")
+    """The standard variables leave them out, in the forms that the check of these variables accepts."""
+    monkeypatch.setenv(variable, "None ")
     live = start_collector(opentelemetry=True)
     live.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     eventually(lambda: endpoint.requests)
