@@ -85,7 +85,8 @@ def _contains(text: ColumnElement[str], part: str, dialect: str) -> ColumnElemen
     those letters of the part are replaced in the text.
     """
     letters = {letter.lower(): letter.lower().upper() for letter in part if not letter.isascii()}
-    letters = {low: high for low, high in letters.items() if high != low and len(low) == len(high) == 1}
+    letters = {low: high for low, high in letters.items() if high not in (low, high.lower()) and not high.isascii()}
+    letters = {low: high for low, high in letters.items() if len(low) == len(high) == 1}
     if letters and dialect != "sqlite":
         text = func.translate(text, "".join(letters.values()), "".join(letters))
         part = "".join(letter.lower() if letter.lower() in letters else letter for letter in part)
