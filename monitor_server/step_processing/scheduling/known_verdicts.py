@@ -1,7 +1,7 @@
 """The newest verdicts of the projector, and the receipts that wait for one.
 
-Another collector may project a run. No receipt waits here for such a run. A verdict that is far behind the end of the
-log is dropped, so that the newest one is read from the store.
+Another collector may project a run. No receipt waits here for such a run, and its verdict is dropped, so that the newest
+one is read from the store. So is a verdict that is far behind the end of the log.
 """
 
 import threading
@@ -74,10 +74,14 @@ class KnownVerdicts:
                 self._verdicts.popitem(last=False)
 
     def note_owner(self, run_id: str, *, is_elsewhere: bool) -> None:
-        """Remember whether another collector projects a run; if so, end the waits for it."""
+        """Remember whether another collector projects a run; if so, drop its verdict and end the waits for it.
+
+        A run that cannot be projected is treated in the same way: the store alone has its newest verdict.
+        """
         with self._lock:
             self._elsewhere.pop(run_id, None)
             if is_elsewhere:
+                self._verdicts.pop(run_id, None)
                 self._elsewhere[run_id] = None
                 if len(self._elsewhere) > MAX_VERDICTS:
                     self._elsewhere.popitem(last=False)

@@ -263,6 +263,25 @@ def test_nobody_waits_for_the_verdict_of_another_collector(store, scripted, cloc
         here.stop()
 
 
+def test_a_verdict_is_not_kept_after_another_collector_has_taken_the_run(store, scripted, clock, append):
+    """Every later receipt would repeat it; without it, receipts have what the other collector has stored."""
+    run_id = append(records=[{"step": 1}])
+    projection = Projection(Tracker(scripted), settings=Settings(), clock=clock, owner="here")
+    here = Projector(store, projection, settings=Settings(), clock=clock, publish=lambda _: None)
+    here.start()
+    try:
+        eventually(lambda: here.known_verdict(run_id))
+        clock.now += OWNER_SECONDS
+        with store.write() as repositories:
+            queue = repositories.projection_queue
+            assert queue.claim(run_id, "other", now=clock.now, until=clock.now + OWNER_SECONDS)
+        append(records=[{"step": 2}])
+        here.wait_for(run_id, 2**60).result(PATIENCE_SECONDS)
+        assert here.known_verdict(run_id) is None
+    finally:
+        here.stop()
+
+
 @pytest.fixture
 def full_steps_table(database_url):
     """Fill the disk of the table of steps, as PostgreSQL sees it, and return a function that frees it."""
