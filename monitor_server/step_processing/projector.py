@@ -251,7 +251,8 @@ class Projector:
         else:
             log.error("run %s is quarantined: its records are stored and no detector sees them", run_id)
             self._publish(events)
-        self._verdicts.wake(run_id)
+        # The last verdict here does not have the alert of the quarantine; the store does.
+        self._verdicts.note_owner(run_id, is_elsewhere=True)
 
     def _tick(self) -> None:
         """Find the runs that have work because time has passed, or because another collector has written."""

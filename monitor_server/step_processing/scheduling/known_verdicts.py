@@ -1,7 +1,7 @@
 """The newest verdicts of the projector, and the receipts that wait for one.
 
-Another collector may project a run. No receipt waits here for such a run, and its verdict is dropped, so that the newest
-one is read from the store. So is a verdict that is far behind the end of the log.
+Another collector may project a run. No receipt waits here for such a run, and its verdict is dropped, so that the
+newest one is read from the store. So is a verdict that is far behind the end of the log.
 """
 
 import threading

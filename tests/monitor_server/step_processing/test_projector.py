@@ -127,6 +127,18 @@ def test_a_run_that_cannot_be_projected_is_quarantined_alone(projector, append, 
     assert projector.is_alive
 
 
+def test_the_verdict_before_a_quarantine_is_not_kept(projector, append, store):
+    """It lacks the critical alert of the quarantine, which the store has, and a trainer may have to stop for it."""
+    run_id = append(run="broken", records=[{"step": 1, "scalars": {"fail": 2.0}}])
+    projector.start()
+    eventually(lambda: projector.known_verdict(run_id))
+    append(run="broken", records=[{"step": 2}])
+    projector.wait_for(run_id, 2**60).result(PATIENCE_SECONDS)
+    assert projector.known_verdict(run_id) is None
+    with store.read() as repositories:
+        assert [alert.kind for alert in repositories.alerts.firing(run_id)] == ["monitor_degraded"]
+
+
 def test_the_steps_before_the_one_on_which_detection_fails_are_projected(projector, append, store):
     """They are in the batch and in the slice that fails."""
     run_id = append(run="broken", records=[{"step": step, "scalars": {"fail": 20.0}} for step in range(30)])
