@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from monitor_server.access.audit.entries import record_change
+from monitor_server.access.audit.entries import change_entry, record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import SavableLimits, limits_in_force
@@ -16,6 +16,7 @@ __all__ = ["Removed", "RetentionPolicy", "Task"]
 
 # A record has up to about 30 KB and a response up to 256 KB, so a slice takes some tens of milliseconds.
 ROWS_PER_SLICE = 250
+RUNS_PER_SLICE = 100  # whose deletion begins in one transaction, with an entry of the audit log each
 # Ingest thins the old responses of a run that sends. The rest of a run is removed here after this time without a batch.
 SILENT_SECONDS = 60.0
 MAX_THINNED_RUNS = 4_096
@@ -85,17 +86,28 @@ class RetentionPolicy:
         """Whether a limit deletes runs because of their age."""
         return self._limits(repositories).run_days is not None
 
-    def begin_deletions(self, repositories: Repositories) -> None:
-        """Begin to delete the runs that exceed the limit of age, unless their trainer sends."""
+    def begin_deletions(self, repositories: Repositories) -> bool:
+        """Begin to delete some of the runs that exceed the limit of age, unless their trainer sends.
+
+        Returns:
+            Whether there may be more of them.
+        """
         days = self._limits(repositories).run_days
-        if days is not None:
-            now = self._clock()
-            old = repositories.retention.silent(
-                since=now - days * DAY_SECONDS, now=now, deadlines=self._settings.deadlines
+        if days is None:
+            return False
+        now, retention = self._clock(), repositories.retention
+        since = now - days * DAY_SECONDS
+        old = retention.silent(since=since, now=now, deadlines=self._settings.deadlines, limit=RUNS_PER_SLICE)
+        if old:
+            detail = f"no batch for {days:g} days"
+            repositories.audit_log.add(
+                [
+                    change_entry(RETENTION, "run.delete", run_id, now=now, project=project, detail=detail)
+                    for run_id, project in old.items()
+                ]
             )
-            for run_id in old:
-                self._record(repositories, "run.delete", run_id, f"no batch for {days:g} days")
-            repositories.retention.begin_deletion(old, now=now)
+            retention.begin_deletion(old, now=now)
+        return len(old) == RUNS_PER_SLICE
 
     def find_tasks(self, repositories: Repositories) -> list[Task]:
         """Return the removals that are due, without the urgent ones."""

@@ -118,7 +118,11 @@ class RetentionWorker:
             self._report(removed)
             if removed[-1].has_more:
                 tasks.append(task)
-            self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
+            self._pause(begun)
+
+    def _pause(self, begun: float) -> None:
+        """Let ingest go first, after work since ``begun``."""
+        self._is_stopping.wait(max(LEAST_PAUSE_SECONDS, PAUSE_PER_SECOND * (time.perf_counter() - begun)))
 
     def _report(self, removed: Iterable[Removed]) -> None:
         for each in removed:
@@ -126,13 +130,15 @@ class RetentionWorker:
                 self._on_removed(each)
 
     def _begin_deletions(self) -> None:
-        """Begin to delete the runs that are too old."""
+        """Begin to delete the runs that are too old, some in each transaction."""
         with self._store.read() as repositories:
-            deletes_runs = self._policy.deletes_runs(repositories)
-        if deletes_runs:
+            has_more = self._policy.deletes_runs(repositories)
+        while has_more and not self._is_stopping.is_set():
+            begun = time.perf_counter()
             with self._store.write() as repositories:
-                if repositories.retention.lock():
-                    self._policy.begin_deletions(repositories)
+                has_more = repositories.retention.lock() and self._policy.begin_deletions(repositories)
+            if has_more:
+                self._pause(begun)
 
     def _remove_slice(self, task: Task) -> list[Removed] | None:
         """Remove a slice in one transaction; return None if another collector removes data.

@@ -96,13 +96,14 @@ class Retention:
             query = query.where(runs.c.project == project)
         return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
 
-    def silent(self, *, since: float, now: float, deadlines: Deadlines) -> list[str]:
-        """Return the runs without a batch since a time, and whose trainer does not send.
+    def silent(self, *, since: float, now: float, deadlines: Deadlines, limit: int) -> dict[str, str]:
+        """Return the projects of some runs without a batch since a time whose trainer does not send, by their ids.
 
         None of them can send until the transaction ends; a run that is locked elsewhere is left out.
         """
-        query = select(runs.c.id).where(_is_silent(since), ~is_active_column(now, deadlines))
-        return list(self._connection.execute(query.with_for_update(skip_locked=True)).scalars())
+        query = select(runs.c.id, runs.c.project).where(_is_silent(since), ~is_active_column(now, deadlines))
+        rows = self._connection.execute(query.limit(limit).with_for_update(skip_locked=True))
+        return {run_id: project for run_id, project in rows}  # noqa: C416 - not pairs
 
     def remove_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run whose deletion has begun, and return their table and number; None once it is gone.

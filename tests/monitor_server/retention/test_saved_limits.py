@@ -7,9 +7,11 @@ import pytest
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.api.routes.retention import LimitValues
 from monitor_server.errors import SettingsConflict
+from monitor_server.retention import policy as policies
 from monitor_server.retention.limits import SAVABLE, limits_in_force, save_limits
 from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.retention.preview import preview_removals
+from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import retention
 from tests.databases import sqlite_only
@@ -162,6 +164,32 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
     with store.write() as repositories:
         policy.begin_deletions(repositories)
         assert repositories.retention.deleted_runs() == [run_id]
+
+
+@sqlite_only
+def test_old_runs_are_deleted_some_in_each_transaction(store, append, clock, monkeypatch):
+    """The first search after years without a limit finds thousands, and every other write waited for all of them."""
+    monkeypatch.setattr(policies, "RUNS_PER_SLICE", 2)
+    run_ids = [append(run=f"run {number}", end="finished") for number in range(5)]
+    clock.now += 10 * DAY
+    policy = RetentionPolicy(Settings(run_days=7.0), clock=clock)
+    with store.write() as repositories:
+        assert policy.begin_deletions(repositories)
+        assert len(repositories.retention.deleted_runs()) == 2
+    worker = RetentionWorker(store, policy, interval_seconds=3600.0)
+    worker.start()
+
+    def entries():
+        with store.read() as repositories:
+            left = [run_id for run_id in run_ids if repositories.runs.exists(run_id)]
+            return left, repositories.audit_log.page(limit=10)
+
+    try:
+        eventually(lambda: entries()[0] == [])
+    finally:
+        worker.stop()
+    found = [(entry["action"], entry["target"], entry["detail"]) for entry in entries()[1]]
+    assert sorted(found) == sorted(("run.delete", run_id, "no batch for 7 days") for run_id in run_ids)
 
 
 @sqlite_only
