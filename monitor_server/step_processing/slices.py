@@ -119,6 +119,7 @@ class Projection:
             "full_steps": lambda: self._completion.full_steps,
             "mended_runs": lambda: self._completion.mended_runs,
             "crowded_runs": lambda: self._completion.crowded_runs,
+            "runs_behind": lambda: self._completion.runs_behind,
             "detector_runs": lambda: self._tracker.runs_in_memory,
             "rule_runs": lambda: self._tracker.rules.runs_in_memory,
         }
@@ -217,6 +218,8 @@ class Projection:
             is_done = self._completion.complete(context, waiting, budget)
             if not is_done or budget.is_spent:
                 break
+        else:  # the log may end behind its last entry, and only its end shows which ranks are missing
+            is_done = self._completion.complete(context, waiting, budget)
         return is_done
 
     def _apply(

@@ -46,8 +46,8 @@ FULL = {
 }  # fmt: skip
 OTHERS = {
     "log_shared_runs", "log_ranks", "valid_names", "owned_runs", "watched_runs", "late_runs", "full_steps",
-    "mended_runs", "crowded_runs", "retried_runs", "waiting_writes", "detector_runs", "rule_runs", "runs_of_others",
-    "retention_runs",
+    "mended_runs", "crowded_runs", "runs_behind", "retried_runs", "waiting_writes", "detector_runs", "rule_runs",
+    "runs_of_others", "retention_runs",
     "recent_verdicts", "link_addresses", "view_callers", "callers", "streams", "stream_events",
     "published_events", "accepted_messages", "relay_messages", "relay_senders",
 }  # fmt: skip

@@ -1,9 +1,10 @@
 """Decides which steps are complete, merges their ranks, and passes them to detection, in order, once.
 
 A step is complete when all ranks of its attempt have reported it, when its deadline has passed, when a newer attempt
-has begun, or when too many steps of its run wait. A step that waits holds back the later ones, so that detection
-processes steps in order. A record for a step that is already complete corrects the stored step; detection does not
-process the step again.
+has begun, or when too many steps of its run wait. Its deadline counts only what has been read: a rank whose record is
+in the log is not missing, however long the projector was stopped. A step that waits holds back the later ones, so that
+detection processes steps in order. A record for a step that is already complete corrects the stored step; detection
+does not process the step again.
 """
 
 import logging
@@ -17,6 +18,7 @@ from monitor_server.step_processing.run_context import Key, RunContext
 from monitor_server.step_processing.steps.budget import Budget
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.rank_merging import merge_records
+from monitor_server.step_processing.steps.read_times import ReadTimes
 from monitor_server.step_processing.steps.stray_numbers import is_stray, was_stray
 from monitor_server.step_processing.steps.waiting import WaitingSteps
 from monitor_server.store.repositories.log.step_records import StepBounds, StoredStep
@@ -60,6 +62,7 @@ class Completion:
         self._ends: OrderedDict[tuple[str, Key], int] = OrderedDict()
         self._mended: OrderedDict[str, tuple[int, set[Key]]] = OrderedDict()
         self._crowded: set[str] = set()
+        self._read_times = ReadTimes()
 
     @property
     def full_steps(self) -> int:
@@ -72,6 +75,11 @@ class Completion:
         return len(self._crowded)
 
     @property
+    def runs_behind(self) -> int:
+        """The number of runs with an overdue step whose logs are not read to their ends; it is bounded."""
+        return len(self._read_times)
+
+    @property
     def mended_runs(self) -> int:
         """The number of runs whose mended steps are remembered, at most `MAX_FULL_STEPS`."""
         return len(self._mended)
@@ -79,6 +87,7 @@ class Completion:
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._ends.clear()
+        self._read_times.forget(run_id)
         if run_id is None:
             self._mended.clear()
         else:
@@ -198,10 +207,15 @@ class Completion:
         attempt = key[0]
         return (
             attempt < context.run.projected_attempt  # its processes are gone
-            or context.now - since >= self._settings.step_deadline_seconds
+            or self._is_overdue(context, since)
             or waiting.ranks(key) >= context.world_size(attempt)
             or self._is_crowded(context, waiting)
         )
+
+    def _is_overdue(self, context: RunContext, since: float) -> bool:
+        """Whether a step has waited for its deadline, and no record that was stored by then is still unread."""
+        deadline = since + self._settings.step_deadline_seconds
+        return context.now >= deadline and self._read_times.read_time(context.run, now=context.now) >= deadline
 
     def _is_crowded(self, context: RunContext, waiting: WaitingSteps) -> bool:
         """Whether more steps of a run wait than may; the log names the run once, until they are half as many."""

@@ -73,6 +73,34 @@ def test_slices_of_one_log_give_the_same_as_one_slice(store, append, create_proj
         assert [[(a.kind, a.opened_step) for a in firing] for firing in of_both] == [[("scripted", 7)]] * 2
 
 
+def test_a_rank_is_not_missing_while_its_record_waits_in_the_log(store, append, create_projection, clock):
+    """The projector was stopped for longer than the deadline of a step; detection saw it without the record."""
+    append(rank=1, world_size=2, records=[{"step": 1}])
+    _project(store, create_projection(), append(rank=1, world_size=2, records=[{"step": 2}]))
+    append(rank=0, world_size=2, records=[{"step": 1, "scalars": {"warn": 1.0}}])
+    run_id = append(rank=1, world_size=2, records=[{"step": 3}])
+    clock.now += Settings().step_deadline_seconds
+    _project(store, create_projection(), run_id)
+    with store.read() as repositories:
+        (alert,) = repositories.alerts.page(limit=9, run_id=run_id)
+    assert (alert["kind"], alert["opened_step"]) == ("scripted", 1)
+    assert _seen(store, run_id) == [[1, 1], [1, 2]]  # no record of step 2 was stored by its deadline
+
+
+def test_a_step_waits_for_no_dead_rank_though_the_log_grows_faster_than_it_is_read(
+    store, append, create_projection, clock
+):
+    """The log is never read to its end, but it is to the end that it had at the deadline."""
+    projection, behind = create_projection(), []
+    append(rank=0, world_size=2, records=[{"step": 0}])
+    for step in range(1, 40):
+        run_id = append(rank=0, world_size=2, records=[{"step": step}])
+        behind.append(projection.project(store, run_id, is_smallest=True).has_more)
+        clock.now += 10
+    assert all(behind)
+    assert _seen(store, run_id)[:3] == [[1, 0], [1, 1], [1, 2]]
+
+
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_a_step_that_is_sent_anew_after_retention_has_removed_it_is_merged_of_what_is_sent_anew(
     store, append, create_projection, is_restarted
