@@ -28,7 +28,7 @@ from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.run_memory.compacted_runs import CompactedRuns
 from monitor_server.step_processing.run_memory.passed_alerts import PassedAlerts
 from monitor_server.step_processing.run_memory.signal_positions import SignalPositions
-from monitor_server.step_processing.status_changes import change_status
+from monitor_server.step_processing.status_changes import change_status, due_status
 from monitor_server.step_processing.steps.budget import Budget
 from monitor_server.step_processing.steps.completion import Completion, step_bounds
 from monitor_server.step_processing.steps.detection import Tracker
@@ -135,6 +135,8 @@ class Projection:
     def project(self, store: Store, run_id: str, *, is_smallest: bool = False) -> Slice | None:
         """Project a slice; return None if there is nothing to do, or if another projector owns the run.
 
+        Of a quarantined run only the status changes: its trainer may die or end meanwhile.
+
         Args:
             store: The store.
             run_id: The run.
@@ -148,15 +150,19 @@ class Projection:
             return None
         with store.read() as repositories:
             run, now = repositories.runs.find(run_id), self._clock()
-            if run is None or is_in_quarantine(run, now):
+            if run is None:
                 return None
             if self._ownership.is_taken(run):
                 self.forget(run_id)
                 return None
-            position, revision = run.position, run.revision
             status = run_status(run, now=now, deadlines=self._settings.deadlines)
+            is_blind = is_in_quarantine(run, now)
+            if is_blind and due_status(run, status, has_more=not run.is_projected) == run.announced:
+                return None
+            position, revision = run.position, run.revision
             is_new = run.quarantined_at is not None or status != run.announced
-            run.quarantined_at = run.quarantine_reason = None
+            if not is_blind:
+                run.quarantined_at = run.quarantine_reason = None
             context = RunContext(
                 repositories=repositories,
                 run=run,
@@ -166,14 +172,16 @@ class Projection:
                 is_watched=self._is_watched(),
             )
             waiting = self._waiting.take(context)
-            self._compacted.compact(context)
-            had_ready_steps = run.has_ready_steps
-            run.has_ready_steps = not self._advance(context, waiting, most=1 if is_smallest else None)
-            state = self._tracker.encode(context)
-            is_new = self._tick_rules(context, status) or is_new
-            rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)
-            is_new = is_new or rule_states is not None or run.position != position or context.has_writes
-            is_new = is_new or run.has_ready_steps != had_ready_steps
+            state = rule_states = None
+            if not is_blind:
+                self._compacted.compact(context)
+                had_ready_steps = run.has_ready_steps
+                run.has_ready_steps = not self._advance(context, waiting, most=1 if is_smallest else None)
+                state = self._tracker.encode(context)
+                is_new = self._tick_rules(context, status) or is_new
+                rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)
+                is_new = is_new or rule_states is not None or run.position != position or context.has_writes
+                is_new = is_new or run.has_ready_steps != had_ready_steps
         if is_new:
             with store.write() as repositories:
                 if not self._save(repositories, context, waiting, state, rule_states):
@@ -184,7 +192,7 @@ class Projection:
         passed = self._passed.after_slice(store, run, revision=revision, is_changed=is_resolved, now=context.now)
         return Slice(
             position=run.position,
-            has_more=not run.is_projected,
+            has_more=not run.is_projected and not is_blind,
             verdict=read_verdict(run, context.alerts.firing, passed),
             events=context.events,
         )
@@ -274,9 +282,8 @@ class Projection:
         self._ownership.prolong(run, stored)
         context.write(repositories)
         waiting.save(repositories)
-        status = run_status(run, now=context.now, deadlines=deadlines)
-        # A run whose steps wait to be projected has not stalled.
-        is_changed = status != run.announced and not (status == "stalled" and has_more)
+        status = due_status(run, run_status(run, now=context.now, deadlines=deadlines), has_more=has_more)
+        is_changed = status != run.announced
         if is_changed:
             change_status(context, status, deadlines=deadlines)
         context.alerts.save(repositories, now=context.now)

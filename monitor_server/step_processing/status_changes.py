@@ -6,10 +6,22 @@ from monitor_server.alerts.liveness import TimeUnheard, is_clock_kind, silent_ru
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
 
-__all__ = ["change_status"]
+__all__ = ["change_status", "due_status"]
 
 SILENT_STATUSES: Final = ("stalled", "lost")
+
+
+def due_status(run: Run, status: str, *, has_more: bool) -> str:
+    """Return the status that a run is to be changed to, by the one of its times; often the announced one.
+
+    A run whose steps wait to be projected has not stalled. Those of a quarantined run may wait for days, during which
+    its trainer may be lost and return.
+    """
+    if status != "stalled" or not has_more:
+        return status
+    return run.announced if run.quarantined_at is None else "running"
 
 
 def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> None:

@@ -84,6 +84,25 @@ def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick):
     assert live.send(run="well", records=[{"step": 1, "scalars": {"warn": 1.0}}])["alerts"][0]["kind"] == "scripted"
 
 
+def test_the_trainer_of_a_quarantined_run_is_found_lost_and_heard_again(start_collector, scripted, clock, damaged):
+    """It dies and returns within the ten minutes until the run is tried again."""
+    live, (run_id, _) = start_collector(engine=scripted, clock=clock, lost_factor=1.5), damaged
+
+    def fire(*kinds):
+        found = [alert for alert in live.get(f"/runs/{run_id}/alerts")["items"] if alert["state"] == "firing"]
+        return {alert["kind"] for alert in found} == {"monitor_degraded", *kinds}
+
+    live.send(**SHARD, rank=1, records=[{"step": 0}])
+    eventually(fire)
+    clock.now += 451  # of 300 s after which a run stalls
+    eventually(lambda: fire("telemetry_stale", "trainer_lost"))
+    live.send(**SHARD, rank=0, records=[{"step": 1, "scalars": {"a": 2.0}}])
+    eventually(fire)
+    live.send(**SHARD, rank=0, end="finished")
+    eventually(lambda: live.get(f"/runs/{run_id}")["status"] == "finished")
+    assert fire()
+
+
 def test_a_damaged_record_is_quarantined_whatever_its_bytes_are(start_collector, scripted, clock, database):
     """The error names a field of it that nobody knows, and PostgreSQL stores no NUL."""
     ingest = start_collector(role="ingest", clock=clock)
