@@ -45,6 +45,9 @@ def update_collector_alerts(
     alerts = Lifecycle(repositories.alerts.open(RUN_ID), RUN_ID)
     changed = alerts.reconcile(findings, phase=str(Phase.UNKNOWN), step=0, now=now, concerns=concerns)
     alerts.save(repositories, now=now)
+    if changed:  # the age of the run, after which retention deletes it, is that of its last change
+        run.last_seen = now
+        repositories.runs.save_ingest(run)
     return [(run, alerts.as_saved(alert)) for alert in changed]
 
 

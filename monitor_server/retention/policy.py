@@ -7,6 +7,7 @@ from typing import Literal
 
 from monitor_server.access.audit.entries import change_entry, record_change
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.alerts.collector_alerts import RUN_ID
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import SavableLimits, limits_in_force
 from monitor_server.settings import Settings
@@ -89,6 +90,8 @@ class RetentionPolicy:
     def begin_deletions(self, repositories: Repositories) -> bool:
         """Begin to delete some of the runs that exceed the limit of age, unless their trainer sends.
 
+        The run with the alerts about the collector stays while one of them fires.
+
         Returns:
             Whether there may be more of them.
         """
@@ -97,7 +100,10 @@ class RetentionPolicy:
             return False
         now, retention = self._clock(), repositories.retention
         since = now - days * DAY_SECONDS
-        old = retention.silent(since=since, now=now, deadlines=self._settings.deadlines, limit=RUNS_PER_SLICE)
+        kept = [RUN_ID] if repositories.alerts.firing(RUN_ID) else []
+        old = retention.silent(
+            since=since, now=now, deadlines=self._settings.deadlines, limit=RUNS_PER_SLICE, without=kept
+        )
         if old:
             detail = f"no batch for {days:g} days"
             repositories.audit_log.add(

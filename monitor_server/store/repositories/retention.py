@@ -96,12 +96,15 @@ class Retention:
             query = query.where(runs.c.project == project)
         return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
 
-    def silent(self, *, since: float, now: float, deadlines: Deadlines, limit: int) -> dict[str, str]:
+    def silent(
+        self, *, since: float, now: float, deadlines: Deadlines, limit: int, without: Collection[str] = ()
+    ) -> dict[str, str]:
         """Return the projects of some runs without a batch since a time whose trainer does not send, by their ids.
 
         None of them can send until the transaction ends; a run that is locked elsewhere is left out.
         """
-        query = select(runs.c.id, runs.c.project).where(_is_silent(since), ~is_active_column(now, deadlines))
+        is_old = _is_silent(since) & runs.c.id.not_in(without)
+        query = select(runs.c.id, runs.c.project).where(is_old, ~is_active_column(now, deadlines))
         rows = self._connection.execute(query.limit(limit).with_for_update(skip_locked=True))
         return {run_id: project for run_id, project in rows}  # noqa: C416 - not pairs
 

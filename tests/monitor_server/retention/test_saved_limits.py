@@ -5,7 +5,9 @@ import itertools
 import pytest
 
 from monitor_server.access.callers import Caller, Scope
+from monitor_server.alerts.collector_alerts import RUN_ID, update_collector_alerts
 from monitor_server.api.routes.retention import LimitValues
+from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.errors import SettingsConflict
 from monitor_server.retention import policy as policies
 from monitor_server.retention.limits import SAVABLE, limits_in_force, save_limits
@@ -190,6 +192,32 @@ def test_old_runs_are_deleted_some_in_each_transaction(store, append, clock, mon
         worker.stop()
     found = [(entry["action"], entry["target"], entry["detail"]) for entry in entries()[1]]
     assert sorted(found) == sorted(("run.delete", run_id, "no batch for 7 days") for run_id in run_ids)
+
+
+@sqlite_only
+def test_alerts_about_the_collector_are_deleted_once_they_are_old_and_none_fires(store, clock):
+    """A channel has failed for a month; the run of the alert is as old as its last change."""
+    policy = RetentionPolicy(Settings(run_days=7.0), clock=clock)
+    words = {"summary": "s", "evidence": {}, "score": 3.0, "threshold": 3.0}
+    failing = Finding(kind="channel_failing:a", severity=Severity.WARNING, step=0, **words)
+
+    def update(*findings):
+        with store.write() as repositories:
+            update_collector_alerts(repositories, findings, now=clock.now, concerns=lambda _: True)
+
+    def deleted():
+        with store.write() as repositories:
+            policy.begin_deletions(repositories)
+            return repositories.retention.deleted_runs()
+
+    update(failing)
+    clock.now += 30 * DAY
+    assert deleted() == []
+    update()
+    clock.now += 6 * DAY
+    assert deleted() == []
+    clock.now += 2 * DAY
+    assert deleted() == [RUN_ID]
 
 
 @sqlite_only
