@@ -56,7 +56,8 @@ def _step(event: StepCompleted) -> StepEvent:
         run_id=event.run_id,
         attempt=event.attempt,
         step=event.step.step,
-        phase=Phase(event.phase),
+        # A collector of a newer version may know further ones.
+        phase=Phase(event.phase) if event.phase in set(Phase) else Phase.UNKNOWN,
         signals=dict(event.step.signals),
     )
 

@@ -54,6 +54,9 @@ class NotifyChannel:
         self._waiting: deque[Callable[[], str]] = deque()
         self._changed = threading.Condition()
         self._parts: dict[str, tuple[str, list[str]]] = {}
+        self._unwritten = FailureLog(
+            says="a live event is left out for the subscribers of other collectors", work="messages with live events"
+        )
         self._is_stopping = threading.Event()
         self._is_listening = threading.Event()
         self._threads = [
@@ -129,7 +132,7 @@ class NotifyChannel:
                 connection.execute("SELECT 1")
             with self._changed:
                 some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MESSAGES_PER_COMMIT))]
-            payloads = [part for message in some for part in self._split(message())]
+            payloads = [part for message in some for part in self._split(message)]
             try:
                 with connection.transaction(), connection.cursor() as cursor:
                     cursor.executemany("SELECT pg_notify(%s, %s)", [(CHANNEL, payload) for payload in payloads])
@@ -139,9 +142,15 @@ class NotifyChannel:
             used_at = time.monotonic()
             on_success()
 
-    def _split(self, message: str) -> list[str]:
-        """Return the notifications of a message; none if the message is too long."""
+    def _split(self, compute: Callable[[], str]) -> list[str]:
+        """Return the notifications of a message; none if it cannot be computed, or is too long."""
         self._number += 1
+        try:
+            message = compute()
+        except Exception as error:  # noqa: BLE001 - it is logged, and affects this message alone
+            self._unwritten.note_failure(Unavailable(f"{type(error).__name__}: {error}"))
+            self.dropped += 1
+            return []
         pieces = [message[begin : begin + PART_CHARACTERS] for begin in range(0, len(message), PART_CHARACTERS)]
         if len(pieces) > MAX_PARTS:
             self.dropped += 1

@@ -9,11 +9,13 @@ import sqlalchemy
 
 from monitor_server.api.live_events import relay
 from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.events import render
 from monitor_server.api.live_events.relay import Relay
-from monitor_server.step_processing.events import RunDeleted
+from monitor_server.step_processing.events import RunDeleted, StepCompleted
 from monitor_server.store.database import Store
 from monitor_server.store.postgresql import listen_notify
 from monitor_server.store.postgresql.listen_notify import MAX_SENDERS, NotifyChannel
+from monitor_server.store.repositories.steps import Step
 from tests.databases import execute
 from tests.live import eventually, listening
 
@@ -159,6 +161,31 @@ def test_the_first_message_after_the_database_has_ended_the_connections_arrives(
         sender.send(lambda: "first")
         eventually(lambda: heard == ["before", "first"])
     assert sender.dropped == 0
+
+
+@postgres_only
+def test_an_event_that_cannot_be_written_takes_no_other_with_it(database_url):
+    """It is counted; those that waited with it, up to 199, were lost and not counted."""
+    heard = []
+    with contextlib.ExitStack() as stack:
+        store, other = (stack.enter_context(contextlib.closing(Store.open(database_url))) for _ in range(2))
+        receiver = store.open_notifications(heard.append, lambda: None)
+        sender = other.open_notifications(lambda _: None, lambda: None)
+        for message in (lambda: "before", lambda: str(1 // 0), lambda: "after"):
+            sender.send(message)
+        stack.callback(receiver.stop)
+        receiver.start()
+        eventually(lambda: receiver.is_listening)
+        stack.callback(sender.stop)
+        sender.start()
+        eventually(lambda: heard == ["before", "after"])
+    assert sender.dropped == 1
+
+
+def test_a_phase_of_a_newer_version_is_shown_as_unknown():
+    """The newer collector has stored it, and this one projects the next step."""
+    event = StepCompleted(run_id="r", attempt=1, phase="newer", step=Step(step=1, attempt=1, time=0.0, signals={}))
+    assert json.loads(render(event).data)["phase"] == "unknown"
 
 
 def test_events_that_are_dropped_while_the_database_is_away_are_counted(monkeypatch):
