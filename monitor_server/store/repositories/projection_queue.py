@@ -11,12 +11,12 @@ from monitor_server.store.tables import runs, waiting
 
 __all__ = ["ProjectionQueue", "RunBehind"]
 
-# The steps of one batch may take many slices, and the position is the end of the batch from the first slice on.
-_IS_BEHIND = ~runs.c.is_settled & ((runs.c.log_end > runs.c.position) | runs.c.has_ready_steps)
 _MAY_BE_PROJECTED = ~runs.c.is_settled & runs.c.quarantined_at.is_(None) & runs.c.deleted_at.is_(None)
+# The steps of one batch may take many slices, and the position is the end of the batch from the first slice on.
+_IS_BEHIND = _MAY_BE_PROJECTED & ((runs.c.log_end > runs.c.position) | runs.c.has_ready_steps)
 _BEHIND = (
     select(runs.c.number, runs.c.id, runs.c.position, runs.c.log_end, runs.c.owner, runs.c.owned_until)
-    .where(_IS_BEHIND, _MAY_BE_PROJECTED, runs.c.number > bindparam("after"), runs.c.number <= bindparam("up_to"))
+    .where(_IS_BEHIND, runs.c.number > bindparam("after"), runs.c.number <= bindparam("up_to"))
     .order_by(runs.c.number)
     .limit(bindparam("limit"))
 )

@@ -163,14 +163,16 @@ def test_an_owner_that_is_alive_keeps_runs_that_wait_longer_than_its_ownership_l
 
 
 def test_nothing_is_written_for_runs_that_do_not_wait(store, late_runs, clock):
-    """A run without waiting steps is free for any projector once its ownership has ended."""
+    """A run without waiting steps, or in quarantine, is free for any projector once its ownership has ended."""
     busy = Ownership("busy", clock=clock)
     with store.write() as repositories:
-        run = repositories.runs.lock(late_runs[0])
-        run.position, until = run.log_end, run.owned_until
-        repositories.runs.save_projection(run)
+        projected, quarantined = (repositories.runs.lock(run_id) for run_id in late_runs[:2])
+        projected.position, until = projected.log_end, projected.owned_until
+        quarantined.quarantined_at = clock.now
+        for run in (projected, quarantined):
+            repositories.runs.save_projection(run)
     clock.now += OWNER_SECONDS / 2
     _look(busy, store)
     with store.read() as repositories:
         kept = [repositories.runs.find(run_id).owned_until for run_id in late_runs]
-    assert kept == [until] + [clock.now + OWNER_SECONDS] * 4
+    assert kept == [until] * 2 + [clock.now + OWNER_SECONDS] * 3
