@@ -1,7 +1,7 @@
 """Connects the parts of one collector: store, log, projection, notifications, retention and others."""
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from monitor_server.access.keys.known_keys import KnownKeys
@@ -104,12 +104,17 @@ def build_collector(
             links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
             clock=clock,
             on_result=exposition.count_delivery,
-            on_alerts=lambda changed: publish(_alert_events(changed)),
+            on_alerts=lambda changed: publish(_alert_events(changed, {})),  # they have no numbers of a trainer
             span=span,
         )
     publish = _publishing(relay, notifier)
     router = _routing(channels)
-    silencing = Silencing(store, clock=clock, on_changed=lambda changed: publish(_alert_events(changed)), **router)
+    silencing = Silencing(
+        store,
+        clock=clock,
+        on_changed=lambda applied: publish(_alert_events(applied.changed, applied.open_kinds)),
+        **router,
+    )
 
     rule_file = None
     if settings.rules_file is not None and is_projecting:
@@ -276,5 +281,11 @@ def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[
     return publish
 
 
-def _alert_events(changed: Sequence[tuple[Run, Alert]]) -> list[Event]:
-    return [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
+def _alert_events(changed: Sequence[tuple[Run, Alert]], open_kinds: Mapping[str, tuple[str, ...]]) -> list[Event]:
+    """Return the events of changed alerts, with the kinds that fire on their runs by the run's id."""
+    return [
+        AlertChanged(
+            run_id=run.id, run=run.name, project=run.project, alert=alert, open_kinds=open_kinds.get(run.id, ())
+        )
+        for run, alert in changed
+    ]

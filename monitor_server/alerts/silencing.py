@@ -1,8 +1,8 @@
 """Applies silences to the firing alerts when a silence begins or ends; `lifecycle` applies them to alerts that open."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from monitor_server.alerts.lifecycle import AlertTransition, RecordTransitions
 from monitor_server.alerts.stages import Change, advance
@@ -22,10 +22,17 @@ ALERTS_PER_SLICE = 100
 
 @dataclass(frozen=True, slots=True)
 class AppliedSilences:
-    """The changes of one slice: alerts with their runs, and whether there may be more to change."""
+    """The changes of one slice.
+
+    Attributes:
+        changed: The alerts with their runs.
+        has_more: Whether there may be more to change.
+        open_kinds: The kinds of all alerts that fire on each of these runs, by the run's id.
+    """
 
     changed: list[tuple[Run, Alert]]
     has_more: bool
+    open_kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Silencing:
@@ -34,7 +41,7 @@ class Silencing:
     Args:
         store: The database.
         clock: Returns seconds since the epoch.
-        on_changed: Called after a commit with the alerts that were changed, and their runs.
+        on_changed: Called after a commit in which alerts were changed.
         record_transitions: Writes the notifications about alerts that fire when their silence ends.
     """
 
@@ -43,7 +50,7 @@ class Silencing:
         store: Store,
         *,
         clock: Callable[[], float],
-        on_changed: Callable[[Sequence[tuple[Run, Alert]]], None],
+        on_changed: Callable[[AppliedSilences], None],
         record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
     ) -> None:
         self._store = store
@@ -72,7 +79,7 @@ class Silencing:
     def report(self, applied: AppliedSilences) -> None:
         """Report the changes of a slice after the commit."""
         if applied.changed:
-            self._on_changed(applied.changed)
+            self._on_changed(applied)
 
     def apply(self, repositories: Repositories) -> AppliedSilences:
         """Apply the silences in force to a bounded number of alerts, in an open transaction."""
@@ -96,7 +103,11 @@ class Silencing:
                 has_more = True
                 break
             silences.mark_applied(silence.id, now=now)
-        return AppliedSilences(changed, has_more)
+        open_kinds = {
+            run_id: tuple(alert.kind for alert in repositories.alerts.firing(run_id))
+            for run_id in {run.id for run, _ in changed}
+        }
+        return AppliedSilences(changed, has_more, open_kinds)
 
     def _release(self, repositories: Repositories, run: Run, alert: Alert, now: float) -> Alert:
         """End the silence of an alert, or continue it with another one that covers the alert as well."""

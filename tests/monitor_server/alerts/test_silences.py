@@ -201,6 +201,24 @@ def test_the_stream_says_that_an_alert_is_silenced(live):
         assert next(stage for stage in stages if stage != "firing") == "silenced"
 
 
+def test_the_event_of_a_silence_has_the_alerts_about_the_instrument_as_the_list_does(start_collector, scripted):
+    """A page that is open would stop to say that the numbers of the alert are in doubt."""
+
+    class Doubted(scripted):
+        def update(self, observation):
+            assessment = super().update(observation)
+            gaps = [finding._replace(kind="sampler_gap") for finding in assessment.findings]
+            return assessment._replace(findings=[*assessment.findings, *gaps])
+
+    live = start_collector(engine=Doubted)
+    step(live, 1, warn=1.0)
+    with listening(live) as events:
+        post(live, "/silences", kind="scripted", minutes=1)
+        silenced = next(data for kind, data in events if kind == "alert" and data["stage"] == "silenced")
+    assert silenced["instrument_alerts"] == ["sampler_gap"]
+    assert silenced in live.get("/alerts")["items"]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
