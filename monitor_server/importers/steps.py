@@ -1,10 +1,10 @@
 """Turns the rows of a log into steps.
 
 Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
-attempt, and so does a higher number under the key ``attempt``. In a log with steps, a row without one belongs to the
-step before, unless it repeats one of its signals. Other rows without a whole step are numbered, and their numbers never
-go back. A row with a step below 0 is left out, as the SDK drops it. The report of the log names the rows that this
-changes.
+attempt, and so does a higher whole number under the key ``attempt``. In a log with steps, a row without one belongs to
+the step before, unless it repeats one of its signals. Other rows without a whole step are numbered, and their numbers
+never go back. A row with a step below 0 is left out, as the SDK drops it. The report of the log names the rows that
+this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,6 +110,6 @@ def _step(given: Sequence[float], place: int, held: Observation | None, report: 
 
 
 def _logged_attempt(row: Row) -> float:
-    """Return the attempt in a row, or minus infinity if the row has none."""
+    """Return the attempt in a row, or minus infinity if the row has none; a mean of attempts at problems is none."""
     logged = number(row.get("attempt"))
-    return -inf if logged is None or isnan(logged) else logged
+    return logged if logged is not None and logged % 1 == 0 else -inf

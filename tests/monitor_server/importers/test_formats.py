@@ -505,6 +505,13 @@ def test_a_run_that_was_resumed_a_few_times_goes_without_a_note(tmp_path):
     assert report.notes == []
 
 
+def test_a_mean_number_of_attempts_at_a_problem_begins_no_attempt_of_the_run(tmp_path):
+    """It rises and falls from step to step, and every rise would be a restart."""
+    (tmp_path / "x.csv").write_text("step,reward,attempt\n1,0.5,1.0\n2,0.5,1.25\n3,0.5,1.5\n4,0.5,2\n")
+    steps, _ = only(tmp_path / "x.csv")
+    assert [(step.step, step.attempt) for step in steps] == [(1, 1), (2, 1), (3, 1), (4, 2)]
+
+
 def test_shares_in_percent_are_named(tmp_path):
     """A detector would say that 5,500 % of the responses are cut; a NaN is no percentage."""
     log = tmp_path / "x.jsonl"
