@@ -36,7 +36,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "reward/mean": (
         "reward", "critic_score_mean", "reward_mean", "mean_reward", "rollout_reward_mean", "rollout_raw_reward",
         "reward_avg_raw_reward", "rewards_mean", "critic_rewards_mean", "avg_reward", "average_reward", "reward_avg",
-        "objective_rlhf_reward", "objective_scores", "rollout_ep_rew_mean", "ep_rew_mean", "episode_reward_mean",
+        "objective_scores", "objective_rlhf_reward", "rollout_ep_rew_mean", "ep_rew_mean", "episode_reward_mean",
         "reward_score_mean", "batch_reward", "total_reward", "avg_total_reward",
         "env_all_reward_total",
     ),

@@ -43,8 +43,12 @@ def test_a_trainers_key_is_recognised(key, signal):
 
 
 def test_the_raw_reward_stands_before_the_one_with_a_penalty():
-    """Verl logs both; the order in the row does not matter."""
-    for row in ({"critic/rewards/mean": 0.1, "critic/score/mean": 0.5}, {"critic/score/mean": 0.5, "reward_mean": 0.4}):
+    """Verl and TRL's PPO log both; the order in the row does not matter."""
+    for row in (
+        {"critic/rewards/mean": 0.1, "critic/score/mean": 0.5},
+        {"critic/score/mean": 0.5, "reward_mean": 0.4},
+        {"objective/rlhf_reward": 0.1, "objective/scores": 0.5},
+    ):
         assert signals_of(row)["reward/mean"] == 0.5
 
 
