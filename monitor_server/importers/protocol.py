@@ -199,8 +199,8 @@ class Importer(Protocol):
 
     A format is recognised by its content: the first 64 KiB of the file, decompressed. The name decides only if the
     content does not. Reading is a stream: memory does not grow with the number of rows, except for formats that store
-    one column after the other, which keep 16 bytes for each number. A damaged part costs only itself, and is reported
-    with its place.
+    one column after the other, which keep 16 to 40 bytes for each number. A damaged part costs only itself, and is
+    reported with its place.
     """
 
     name: str

@@ -3,8 +3,10 @@
 import math
 import os
 import sys
+from array import array
 from collections.abc import Iterator
 from functools import partial
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from monitor_server.importers.source import lines
 __all__ = ["MlflowDatabase", "is_mlflow_run", "mlflow_run"]
 
 MAX_METRICS = 10_000
+MAX_TIME = 1 << 63
 
 
 class MlflowDatabase:
@@ -75,16 +78,40 @@ def mlflow_run(folder: Path) -> RecordedLog:
 
 
 def _file_rows(folder: Path, report: ReadReport) -> Iterator[Row]:
+    paths = _metric_files(folder / "metrics")
+    keys = [path.relative_to(folder / "metrics").as_posix() for path in paths]
     columns = Columns()
-    for path in _metric_files(folder / "metrics"):
-        key = path.relative_to(folder / "metrics").as_posix()
-        for number, line in lines(path, report):
-            try:
-                time, value, step, *_ = line.split()
-                columns.add(key, int(step), float(value), _seconds(int(time)))
-            except (ValueError, OverflowError):
-                report.add_problem(path, f"line {number}", "it is no time, value and step")
+    for _, _, place, step, value, time in merge(*(_numbers(place, path, report) for place, path in enumerate(paths))):
+        columns.add(keys[place], step, value, _seconds(time))
     yield from columns.rows()
+
+
+def _numbers(place: int, path: Path, report: ReadReport) -> Iterator[tuple[int, int, int, int, float, int]]:
+    """Return the numbers of a metric in their order, so that those of all metrics can be merged as the run logged them.
+
+    Each is (newest time so far, times that the step went back, place, step, value, time). The first two are the order:
+    a clock may go back within a file, and a program may write the same time everywhere.
+    """
+    times_and_steps, values = array("q"), array("d")
+    for number, line in lines(path, report):
+        try:
+            time, value, step, *_ = line.split()
+            parsed = float(value)
+            times_and_steps += array("q", (int(time), int(step)))
+            values.append(parsed)
+        except (ValueError, OverflowError):
+            report.add_problem(path, f"line {number}", "it is no time, value and step")
+    return _in_order(place, times_and_steps, values)
+
+
+def _in_order(
+    place: int, times_and_steps: "array[int]", values: "array[float]"
+) -> Iterator[tuple[int, int, int, int, float, int]]:
+    newest, before, times_back = -MAX_TIME, -MAX_TIME, 0
+    numbers = iter(times_and_steps)
+    for time, step, value in zip(numbers, numbers, values, strict=False):
+        newest, times_back, before = max(newest, time), times_back + (step < before), step
+        yield newest, times_back, place, step, value, time
 
 
 def _metric_files(folder: Path) -> list[Path]:

@@ -395,6 +395,27 @@ def test_of_a_trainers_checkpoints_the_newest_is_read(tmp_path):
     assert (log.name, [step.step for step in steps_of(log)]) == ("out", [10])
 
 
+def write_mlflow(folder, metrics):
+    """Write a run of MLflow's file store: metric → its times and steps."""
+    for key, numbers in metrics.items():
+        path = folder / "metrics" / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{time} 0.5 {step}\n" for time, step in numbers))
+    (folder / "meta.yaml").write_text("run_name: a\n")
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_a_run_of_mlflow_that_was_resumed_has_an_attempt_a_launch(tmp_path, is_timed):
+    """Each metric has a file of its own, in which the steps go back; a copied store may have one time everywhere."""
+    steps = [*range(1, 5), *range(3, 7)]
+    numbers = [(1000 * place if is_timed else 0, step) for place, step in enumerate(steps)]
+    write_mlflow(tmp_path / "run", {"reward": numbers, "grad_norm": numbers, "entropy": numbers[2:]})
+    found, form = only(tmp_path / "run")
+    assert form == "MLflow run folder"
+    assert [(step.step, step.attempt) for step in found] == list(zip(steps, [1] * 4 + [2] * 4, strict=True))
+    assert [len(step.signals) for step in found] == [2, 2, *[3] * 6]
+
+
 def test_a_folder_is_searched_for_logs_and_for_nothing_else(tmp_path):
     """Tables and text count where they name a signal; links are not followed; equal names are numbered."""
     (tmp_path / "a").mkdir()
