@@ -19,6 +19,8 @@ from monitor_server.importers.source import lines
 __all__ = ["MlflowDatabase", "is_mlflow_run", "mlflow_run"]
 
 MAX_METRICS = 10_000
+# MLflow samples the load of the machine under these keys, and the step of such a metric is the count of its samples.
+SYSTEM = "system/"
 MAX_TIME = 1 << 63
 
 
@@ -36,22 +38,25 @@ class MlflowDatabase:
         return {"key", "value", "step", "is_nan", "run_uuid"} <= found.get("metrics", set()) and "runs" in found
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
-        """Yield every run that logged a metric and was not deleted."""
+        """Yield every run whose trainer logged a metric and that was not deleted."""
         query = (
             "SELECT run_uuid, name FROM runs WHERE lifecycle_stage IS NOT 'deleted' AND run_uuid IN "
-            "(SELECT run_uuid FROM metrics) ORDER BY start_time"
+            "(SELECT run_uuid FROM metrics WHERE key NOT GLOB ?) ORDER BY start_time"
         )
         with open_read_only(path) as connection:
-            found = connection.execute(query).fetchall()
+            found = connection.execute(query, (f"{SYSTEM}*",)).fetchall()
         for run, name in found:
             yield RecordedLog(name=str(name or run), path=path, format=self.name, read=partial(_rows, path, run))
 
 
 def _rows(path: Path, run: str, report: ReadReport) -> Iterator[Row]:
     columns = Columns()
-    query = "SELECT key, value, step, is_nan, timestamp FROM metrics WHERE run_uuid = ? ORDER BY timestamp, step"
+    query = (
+        "SELECT key, value, step, is_nan, timestamp FROM metrics "
+        "WHERE run_uuid = ? AND key NOT GLOB ? ORDER BY timestamp, step"
+    )
     with open_read_only(path) as connection:
-        for key, value, step, is_nan, time in connection.execute(query, (run,)):
+        for key, value, step, is_nan, time in connection.execute(query, (run, f"{SYSTEM}*")):
             report.bytes_read += 32
             if isinstance(value, int | float) and isinstance(step, int):
                 columns.add(str(key), step, _value(value, is_nan=bool(is_nan)), _seconds(time))
@@ -115,7 +120,7 @@ def _in_order(
 
 
 def _metric_files(folder: Path) -> list[Path]:
-    """Return the files of the metrics, at most 10,000; a key with slashes is a path of folders."""
+    """Return the files of the trainer's metrics, at most 10,000; a key with slashes is a path of folders."""
     found: list[Path] = []
     try:
         for within, _, names in os.walk(folder, onerror=_raise):
@@ -125,7 +130,8 @@ def _metric_files(folder: Path) -> list[Path]:
                 break
     except OSError as error:
         raise LogError(f"{folder} must be a folder of metrics that may be read: {error}") from error
-    return sorted(found)[:MAX_METRICS]
+    kept = (path for path in found if not path.relative_to(folder).as_posix().startswith(SYSTEM))
+    return sorted(kept)[:MAX_METRICS]
 
 
 def _raise(error: OSError) -> None:

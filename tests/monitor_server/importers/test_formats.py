@@ -3,6 +3,8 @@
 import csv
 import json
 import math
+import sqlite3
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -414,6 +416,24 @@ def test_a_run_of_mlflow_that_was_resumed_has_an_attempt_a_launch(tmp_path, is_t
     assert form == "MLflow run folder"
     assert [(step.step, step.attempt) for step in found] == list(zip(steps, [1] * 4 + [2] * 4, strict=True))
     assert [len(step.signals) for step in found] == [2, 2, *[3] * 6]
+
+
+def test_the_load_of_the_machine_in_a_run_of_mlflow_is_no_step(tmp_path):
+    """Its step counts samples, of which there are far more than steps."""
+    samples = [(100 * place, place) for place in range(50)]
+    write_mlflow(tmp_path / "run", {"reward": [(1000, 1), (2000, 2)], "system/cpu_utilization_percentage": samples})
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as connection, connection:
+        connection.execute("CREATE TABLE runs (run_uuid, name, lifecycle_stage, start_time)")
+        connection.execute("CREATE TABLE metrics (key, value, step, is_nan, run_uuid, timestamp)")
+        connection.execute("INSERT INTO runs VALUES ('a', 'a', 'active', 0), ('b', 'only sampled', 'active', 1)")
+        connection.executemany(
+            "INSERT INTO metrics VALUES (?, 0.5, ?, 0, ?, ?)",
+            [("reward", 1, "a", 1000), ("reward", 2, "a", 2000)]
+            + [("system/cpu_utilization_percentage", step, run, time) for time, step in samples for run in "ab"],
+        )
+    for name in ("run", "mlflow.db"):
+        found, _ = only(tmp_path / name)
+        assert [(step.step, step.signals) for step in found] == [(step, {"reward/mean": 0.5}) for step in (1, 2)]
 
 
 def test_a_folder_is_searched_for_logs_and_for_nothing_else(tmp_path):
