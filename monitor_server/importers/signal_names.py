@@ -7,7 +7,7 @@ files.
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from monitor_server.detection.registry import DETECTORS
@@ -118,6 +118,9 @@ _AS_SPELLED = {"rollout/kl": ("kl/ref", len(_KEYS["kl/ref"]))}
 # Without a reference model (`--kl-coef 0`), slime writes zeros under this key; then there was no measurement.
 _ZERO_IS_NOTHING = frozenset({"rollout/kl"})
 
+# At the end, transformers logs its run time and the mean loss of the run, which callbacks put at the last step.
+_SUMMARIES = (("train_runtime", "train_loss"), ("train/train_runtime", "train/train_loss"))
+
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
 # Our own recordings have canonical names, including names that no trainer logs; they take precedence.
 SIGNALS = frozenset({*_KEYS, *(name for detector in DETECTORS.values() for name in detector.reads)})
@@ -187,9 +190,10 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
     return read_signals(row, find_signal_keys(row), fallback)
 
 
-def find_signal_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
-    """Return the keys that belong to a signal, each with the signal and its rank among the signal's keys."""
-    return [(key, *named) for key in keys if (named := _find_signal(key)) is not None]
+def find_signal_keys(keys: Collection[str]) -> list[tuple[str, str, int]]:
+    """Return the keys of a row that belong to a signal, each with the signal and its rank among the signal's keys."""
+    means = [mean for runtime, mean in _SUMMARIES if runtime in keys]
+    return [(key, *named) for key in keys if key not in means and (named := _find_signal(key)) is not None]
 
 
 def read_signals(

@@ -52,6 +52,15 @@ def test_the_raw_reward_stands_before_the_one_with_a_penalty():
         assert signals_of(row)["reward/mean"] == 0.5
 
 
+@pytest.mark.parametrize("section", ["", "train/"])
+def test_the_mean_loss_at_the_end_of_a_training_is_no_loss_of_its_last_step(section):
+    """Transformers logs it with the run time, in MLflow and TensorBoard at the step that may have a loss of its own."""
+    summary = {f"{section}train_loss": 7.5, f"{section}train_runtime": 99.0}
+    assert signals_of(summary) == {}
+    assert signals_of(summary | {f"{section}loss": 0.5}) == {"loss/policy": 0.5}
+    assert signals_of({f"{section}train_loss": 7.5}) == {"loss/policy": 7.5}
+
+
 def test_nan_is_kept_and_what_is_no_number_is_passed_over():
     """A NaN was logged; a text, a truth value and null were not measured."""
     found = signals_of({"grad_norm": "NaN", "reward": None, "entropy": True, "kl": "none", "loss": math.inf})
