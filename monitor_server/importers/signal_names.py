@@ -13,6 +13,7 @@ from functools import lru_cache
 from monitor_server.detection.registry import DETECTORS
 
 __all__ = [
+    "CALLS",
     "FALLBACK",
     "PLACES",
     "SHARES",
@@ -29,7 +30,8 @@ __all__ = [
     "ungrouped",
 ]
 
-STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", "_step")
+CALLS = "_step"  # W&B's count of the calls of log(), which is the step of a run that logs none of its own
+STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", CALLS)
 
 # Canonical name → keys, the most trusted first: the raw reward before one with a subtracted KL penalty.
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -160,13 +162,14 @@ def step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the keys of a row that may hold its step, the most trusted first.
 
     Keys that are spelled as in `STEP_KEYS` come alone; without one, other spellings count, such as ``Step`` in a table
-    and ``train/global_step``.
+    and ``train/global_step``. `CALLS` comes after them.
     """
     exact = tuple(key for key in STEP_KEYS if key in keys)
-    if exact:
+    if exact and exact != (CALLS,):
         return exact
     spelled = [(STEP_KEYS.index(name), key) for key in keys for name in _spellings(key) if name in STEP_KEYS]
-    return tuple(dict.fromkeys(key for _, key in sorted(spelled)))
+    own = dict.fromkeys(key for _, key in sorted(spelled) if key != CALLS)
+    return (*own, *exact)
 
 
 def signal_of(key: str) -> str | None:

@@ -13,7 +13,7 @@ from math import inf, isfinite, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
-from monitor_server.importers.signal_names import SHARES, number, signals_of, step_keys
+from monitor_server.importers.signal_names import CALLS, SHARES, number, signals_of, step_keys
 
 __all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
@@ -43,12 +43,15 @@ def observe(
     report = report or ReadReport()
     held: Observation | None = None
     attempt, logged, is_stepped = 1, -inf, False
+    has_own = False  # W&B's count does not go on from a trainer's own steps
     for place, row in enumerate(rows):
         signals = named(row)
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
-        given = [step for key in step_keys(tuple(row)) if (step := number(row.get(key))) is not None]
+        steps = {key: step for key in step_keys(tuple(row)) if (step := number(row.get(key))) is not None}
+        has_own = has_own or not steps.keys() <= {CALLS}
+        given = [step for key, step in steps.items() if key != CALLS or not has_own]
         if given and max(given) < 0.0:
             report.add_negative(place + 1, given[0])
             continue

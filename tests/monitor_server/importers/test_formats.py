@@ -337,6 +337,16 @@ def test_a_parquet_file_is_read(tmp_path):
     assert found == "Parquet"
 
 
+def test_the_trainers_own_step_is_preferred_to_the_count_of_a_history_exported_from_wandb(tmp_path):
+    """The row of an evaluation has the count alone, and belongs to the step before."""
+    rows = [f"{2 * place},{10 * place},0.5,\n{2 * place + 1},,,0.25\n" for place in range(1, 4)]
+    (tmp_path / "history.csv").write_text("_step,train/global_step,train/reward,eval/loss\n" + "".join(rows))
+    steps, _ = only(tmp_path / "history.csv")
+    assert [(step.step, step.attempt, step.signals) for step in steps] == [
+        (step, 1, {"reward/mean": 0.5}) for step in (10, 20, 30)
+    ]
+
+
 def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path):
     """Its bands are left out, and a step that a run did not log is none of its steps."""
     heading = ["Step", *(f"{run} - train/reward{end}" for run in ("a", "b - 2") for end in ("", "__MIN", "__MAX"))]

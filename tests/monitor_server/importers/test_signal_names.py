@@ -134,5 +134,5 @@ def test_a_step_may_have_any_spelling_and_the_exact_one_comes_first():
     """Tables have headings in capitals, and W&B's pages a section."""
     assert step_keys(("Reward", "Step")) == ("Step",)
     assert step_keys(("train/global_step", "train/reward", "Train/Step")) == ("Train/Step", "train/global_step")
-    assert step_keys(("train/global_step", "_step")) == ("_step",)
+    assert step_keys(("_step", "train/global_step")) == ("train/global_step", "_step")
     assert step_keys(("steps", "step_time", "rewards / step_reward_func / mean")) == ()
