@@ -8,6 +8,7 @@ from pathlib import Path
 
 from monitor_server.importers.formats.table_layout import Layout, find_layout
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
+from monitor_server.importers.signal_names import step_keys
 from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, lines
 
 __all__ = ["Delimited"]
@@ -37,22 +38,23 @@ class Delimited:
     def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the run of the file, or one for each run of a chart exported from W&B."""
         layout = _layout(path, head(path)) or Layout(",")
-        runs = _runs(_heading(path, layout))
+        heading = _heading(path, layout)
+        runs = _runs(heading)
         if not runs:
             yield RecordedLog(
                 name=path.name, path=path, format=self.name, read=lambda report: _rows(path, layout, report)
             )
         for run, keys in runs.items():
             yield RecordedLog(
-                name=run, path=path, format="W&B chart export", read=partial(_run_rows, path, layout, keys)
+                name=run, path=path, format="W&B chart export", read=partial(_run_rows, path, layout, heading[0].strip(), keys)
             )
 
 
-def _run_rows(path: Path, layout: Layout, keys: dict[str, str], report: ReadReport) -> Iterator[Row]:
+def _run_rows(path: Path, layout: Layout, axis: str, keys: dict[str, str], report: ReadReport) -> Iterator[Row]:
     for row in _rows(path, layout, report):
         found = {name: row.get(column) for column, name in keys.items()}
         if any(value not in (None, "") for value in found.values()):
-            yield {"step": row.get("Step"), **found}
+            yield {"step": row.get(axis), **found}
 
 
 def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
@@ -117,7 +119,7 @@ def _beginning(path: Path, known: bytes) -> str:
 
 def _runs(heading: list[str]) -> dict[str, dict[str, str]]:
     """Return, for a chart exported from W&B, each run's columns and their keys."""
-    if not heading or heading[0] != "Step":
+    if not step_keys(tuple(heading[:1])):
         return {}
     runs: dict[str, dict[str, str]] = {}
     for column in heading[1:]:

@@ -347,9 +347,10 @@ def test_the_trainers_own_step_is_preferred_to_the_count_of_a_history_exported_f
     ]
 
 
-def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path):
+@pytest.mark.parametrize("axis", ["Step", "train/global_step"])
+def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path, axis):
     """Its bands are left out, and a step that a run did not log is none of its steps."""
-    heading = ["Step", *(f"{run} - train/reward{end}" for run in ("a", "b - 2") for end in ("", "__MIN", "__MAX"))]
+    heading = [axis, *(f"{run} - train/reward{end}" for run in ("a", "b - 2") for end in ("", "__MIN", "__MAX"))]
     lines = [["1", "0.5", "0.5", "0.5", "", "", ""], ["2", "0.6", "0.6", "0.6", "0.1", "0.1", "0.1"]]
     (tmp_path / "wandb.csv").write_text("\n".join(",".join(f'"{cell}"' for cell in row) for row in [heading, *lines]))
     found = {log.name: [(s.step, s.signals) for s in steps_of(log)] for log in find_logs([tmp_path / "wandb.csv"])}
