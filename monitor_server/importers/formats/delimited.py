@@ -46,7 +46,10 @@ class Delimited:
             )
         for run, keys in runs.items():
             yield RecordedLog(
-                name=run, path=path, format="W&B chart export", read=partial(_run_rows, path, layout, heading[0].strip(), keys)
+                name=run,
+                path=path,
+                format="W&B chart export",
+                read=partial(_run_rows, path, layout, heading[0].strip(), keys),
             )
 
 

@@ -183,8 +183,6 @@ def _has_commas(layout: Layout, lines: Sequence[str]) -> bool:
 
     Between semicolons, which programs choose because of decimal commas, one such cell is enough, or none of either.
     """
-    if layout.delimiter == ",":
-        return False
     cells = [cell.strip().removesuffix("%").rstrip() for row in _cells(layout, lines)[1:] for cell in row]
     commas = sum(ungrouped(cell) is None and _DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells)
     points = sum(

@@ -504,6 +504,8 @@ def test_every_number_is_read_back_from_every_text_format(tmp_path_factory, valu
     [
         ("step,reward,completion_length", '7,0.5,"1,234.5"'),
         ("step,reward,completion_length", '7,50%,"1,234.50"'),
+        ("step,reward,completion_length", '7,"0,5","1.234,5"'),
+        ("step,reward,completion_length", '7,"0,500","1234,500"'),
         ("step;reward;completion_length", "7;0,5;1.234,5"),
         ("step;reward;completion_length", "7; 50 %;1234,5"),
         ("step,reward,completion_length,reward", "7,0.5,1234.5,0.9"),
