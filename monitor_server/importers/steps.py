@@ -13,7 +13,7 @@ from math import inf, isfinite, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
-from monitor_server.importers.signal_names import CALLS, SHARES, number, signals_of, step_keys
+from monitor_server.importers.signal_names import CALLS, SHARES, number, signals_of, step_keys, ungrouped
 
 __all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
@@ -49,7 +49,7 @@ def observe(
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
-        steps = {key: step for key in step_keys(tuple(row)) if (step := number(row.get(key))) is not None}
+        steps = {key: step for key in step_keys(tuple(row)) if (step := _number_of_step(row.get(key))) is not None}
         has_own = has_own or not steps.keys() <= {CALLS}
         given = [step for key, step in steps.items() if key != CALLS or not has_own]
         if given and max(given) < 0.0:
@@ -77,6 +77,11 @@ def observe(
         held = Observation(step=step, attempt=attempt, signals=signals, time=number(row.get("_timestamp")))
     if held is not None:
         yield held
+
+
+def _number_of_step(value: object) -> float | None:
+    """Return the number of a step, also of a text with commas between its thousands."""
+    return number(ungrouped(value.strip()) if isinstance(value, str) else value)
 
 
 def _observation_of(row: RecordedRow, signals: dict[str, float]) -> Observation:

@@ -312,3 +312,23 @@ def test_numbers_with_blanks_alone_between_them_are_all_read(tmp_path, line):
     (log,) = find_logs([tmp_path / "run.log"])
     (step,) = observe(log.read(ReadReport()), NameMapping().signals)
     assert (step.step, step.signals) == (5, {"reward/mean": 0.5, "entropy/mean": 0.4, "loss/policy": 0.25})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Step {0:,} | Reward 0.5 | Entropy 1.0",
+        "Step {0:,}/3,000, Reward 0.5, Entropy 1.0",
+        "Step {0:_}/3_000 | Reward 0.5 | Entropy 1.0",
+        "step: {0:,} reward: 0.5 entropy: 1.0",
+        "step={0:_},reward=0.5,entropy=1.0",
+        "step {0:,}: {{'reward': 0.5, 'entropy': 1.0}}",
+        "{{'step': '{0:,}', 'reward': 0.5, 'entropy': 1.0}}",
+    ],
+)
+def test_a_step_whose_thousands_are_separated_is_read(tmp_path, line):
+    """From step 1,000 on it was step 1, or the line was no step."""
+    (tmp_path / "x.log").write_text("".join(f"{line.format(step)}\n" for step in (900, 1000, 1_200_300)))
+    steps = read(tmp_path / "x.log")
+    assert [(step.step, step.attempt) for step in steps] == [(step, 1) for step in (900, 1000, 1_200_300)]
+    assert all(step.signals == {"reward/mean": 0.5, "entropy/mean": 1.0} for step in steps)

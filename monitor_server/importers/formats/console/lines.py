@@ -21,6 +21,8 @@ __all__ = [
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 # A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
 GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
+# The number of a step or of all steps, which f"{step:,}" or f"{step:_}" may have grouped.
+COUNT = r"(?:\d{1,3}(?:[,_]\d{3}){1,4}(?!\d)|\d{1,15})"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
 _PAIR = re.compile(
     r"""["']([^"'\\]{1,200})["']\s*:\s*(?:["']([^"'\\]{0,40})["']|(?:[A-Za-z_.]{1,20}\d{0,2}\()?("""
@@ -29,7 +31,7 @@ _PAIR = re.compile(
 )
 # The text before the dict with the step: "Global step 3:", "step 3:", "step=3".
 _STEP_BEFORE = re.compile(
-    r"(?:^|[^A-Za-z_])(?:global[ _])?step\s*[:=#]?\s*(\d{1,15})\s*(?:/\s*\d+)?\W*$", re.IGNORECASE
+    rf"(?:^|[^A-Za-z_])(?:global[ _])?step\s*[:=#]?\s*({COUNT})\s*(?:/\s*{COUNT})?\W*$", re.IGNORECASE
 )
 # slime numbers rollouts in other lines than updates: "rollout 3:", "perf 3:".
 _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1,15})\s*:\s*$", re.IGNORECASE)
@@ -45,7 +47,7 @@ _OF_A_NAME = frozenset("/_.-:")  # before "step:", these belong to a longer name
 _REFUSED_AT = re.compile(r"step:? (\d{1,15})")
 _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
-    r"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*(\d{1,15})(?:\s*/\s*\d+)?\s*[|:,]\s*(.+)", re.IGNORECASE
+    rf"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*({COUNT})(?:\s*/\s*{COUNT})?\s*[|:,]\s*(.+)", re.IGNORECASE
 )
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + GROUPED + r")\s?(%?)")
 _NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
@@ -63,6 +65,7 @@ _EVALUATION = re.compile(
 # In a printed dict, the numbers of an evaluation may have a dict of their own, with the names of the training.
 _INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
 CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
+_IS_COUNT = re.compile(COUNT)
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
@@ -84,7 +87,7 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     before = line[max(0, begin - 200) : begin]
     step = _STEP_BEFORE.search(before)
     if step:
-        row["step"] = int(step.group(1))
+        row["step"] = _count(step.group(1))
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
 
@@ -205,7 +208,7 @@ def read_pipes(line: str) -> Row | None:
         for named in _NAMED.finditer(part, segment.end()):  # many loops put only blanks between the numbers
             if not (_is_qualified(part, named.start()) or is_evaluation(part[: named.start()])):
                 _set(row, *named.groups())
-    return _with_step(row, int(found.group(1)))
+    return _with_step(row, _count(found.group(1)))
 
 
 def read_named_numbers(line: str) -> Row | None:
@@ -216,8 +219,8 @@ def read_named_numbers(line: str) -> Row | None:
         key, text, percent = found.groups()
         if not row and step is None and is_evaluation(line[: found.start()]):
             return None
-        if key.lower() in _STEP_NAMES and text.isdigit():
-            step = int(text)
+        if key.lower() in _STEP_NAMES and _IS_COUNT.fullmatch(text):
+            step = _count(text)
         elif key not in row and not _is_qualified(line, found.start()):
             if percent or "," in text:
                 _set(row, key, text, percent)
@@ -244,6 +247,10 @@ def _set(row: dict[str, object], key: str, text: str, percent: str) -> None:
     plain = ungrouped(text)
     if plain is not None:
         row.setdefault(key, float(plain) / 100.0 if percent else plain)
+
+
+def _count(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _plain(text: str) -> str:
