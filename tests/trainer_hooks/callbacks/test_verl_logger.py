@@ -62,6 +62,15 @@ def test_verls_names_become_signals(log):
     }
 
 
+def test_a_validation_before_the_first_step_is_of_the_initial_policy(connect, collector, caplog):
+    """With `val_before_train`, verl logs step 0; its policy version is 0, and no warning says that it is refused."""
+    logger = verl.VitalsLogger("project", "run", monitor=connect())
+    logger.log({"val-core/reward": 0.5}, 0)
+    logger.finish()
+    assert [(record.step, record.policy_version) for record in collector.records] == [(0, 0)]
+    assert not caplog.text
+
+
 def test_a_number_that_no_float_holds_costs_only_itself(log):
     """It is counted as a rejected scalar, and the other metrics of its step arrive."""
     record = log(METRICS | {"actor/entropy": 10**400, "mine": Fraction(10**400)})

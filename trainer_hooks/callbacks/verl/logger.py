@@ -85,7 +85,7 @@ class VitalsLogger:
             scalars = canonical(metrics, VERL, prefix="verl") | loss
             if self._is_on_policy:
                 scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
-            self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
+            self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
 
     def finish(self) -> None:
         """Send the remaining records; verl also calls this while an exception ends the trainer."""
