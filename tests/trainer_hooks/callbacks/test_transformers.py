@@ -151,6 +151,9 @@ def test_what_the_user_logs_is_kept(tmp_path, connect, steps):
     assert monitor.flush(PATIENCE_SECONDS)
     assert steps()[2]["transformers/eval_loss"] > 0
     assert "loss/policy" in steps()[2]
+    trainer.evaluate()  # after the training, at its last step
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert {name for name in steps()[4] if name.startswith("transformers/")} == {"transformers/eval_loss"}
 
 
 @pytest.mark.parametrize("counts_tokens", ["no", "all"], ids=["plain", "counting tokens"])

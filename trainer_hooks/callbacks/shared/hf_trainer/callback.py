@@ -26,6 +26,19 @@ from trainer_hooks.settings import find_run_name
 
 __all__ = ["StreamingCallback", "find_calling_trainer"]
 
+# Metrics of the trainer that describe the run and not a step. These are whole names, because metrics of the user may
+# have the same beginning.
+IGNORED = frozenset(
+    {
+        "epoch",
+        "train_runtime",
+        "train_tokens_per_second",
+        "eval_runtime",
+        "eval_samples_per_second",
+        "eval_steps_per_second",
+    }
+)
+
 
 class StreamingCallback(TrainerCallback):
     """Sends the steps of a Hugging Face Trainer; the callbacks of transformers and of TRL derive from it.
@@ -186,7 +199,7 @@ class StreamingCallback(TrainerCallback):
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Log the trainer's metrics beyond those of its steps; without the trainer, these are all that is logged."""
         with self._guard:
-            logs = kwargs.get("logs") or {}
+            logs = {name: value for name, value in (kwargs.get("logs") or {}).items() if name not in IGNORED}
             # Only the summary at the end of a training has this number.
             if self._monitor is None or not state.is_world_process_zero or "total_flos" in logs:
                 return

@@ -19,19 +19,6 @@ from trainer_hooks.probes.recomputed import Recomputed
 
 __all__ = ["StepCapture"]
 
-# Metrics of the trainer that describe the run and not a step. These are whole names, because metrics of the user may
-# have the same beginning.
-IGNORED = frozenset(
-    {
-        "epoch",
-        "train_runtime",
-        "train_tokens_per_second",
-        "eval_runtime",
-        "eval_samples_per_second",
-        "eval_steps_per_second",
-    }
-)
-
 
 class StepCapture:
     """Collects the numbers of one step of a trainer.
@@ -103,8 +90,7 @@ class StepCapture:
 
     def logged_numbers(self, logs: Mapping[str, object]) -> dict[str, float]:
         """Return the logged numbers that this class does not read itself: evaluations, and metrics of the user."""
-        others = {name: value for name, value in logs.items() if name not in IGNORED}
-        numbers = canonical(others, self.names, prefix=self.prefix)
+        numbers = canonical(logs, self.names, prefix=self.prefix)
         known = set(self.scalars())
         return {name: value for name, value in numbers.items() if name not in known}
 
