@@ -130,7 +130,11 @@ class VitalsCallback(Callback):
         self._last_step = trainer.global_step
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Send the remaining records."""
+        """Send the metrics that were logged after the last step, such as those of the last epoch, and close."""
+        with self._guard:
+            found = canonical(self._new_metrics(trainer), TRANSFORMERS, prefix="lightning")
+            if self._monitor is not None and found and trainer.is_global_zero:
+                self._monitor.log_step(trainer.global_step, found)
         self._close("finished")
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:

@@ -218,13 +218,17 @@ def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collec
 
 
 def test_what_is_logged_once_is_sent_once(connect, collector):
-    """A metric is sent only with the step after it was logged, although Lightning keeps its last value."""
+    """A metric is sent only with the step after it was logged, although Lightning keeps its last value.
+
+    What is logged after the last step is sent when the training ends.
+    """
 
     class Validated(Tiny):
         def training_step(self, batch, index):
             """Log something in every fourth batch."""
             if index % 4 == 0:
                 self.log("seldom", 1.0)
+            self.log("of_the_epoch", 1.0, on_step=False, on_epoch=True)
             return super().training_step(batch, index)
 
         def validation_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
@@ -240,6 +244,7 @@ def test_what_is_logged_once_is_sent_once(connect, collector):
         ("val_loss", [5, 9]),
         ("number", [5, 9]),
         ("seldom", [1, 5, 9]),
+        ("of_the_epoch", [10]),
         ("accuracy", list(range(1, 11))),
     ):
         assert [record.step for record in collector.records if f"lightning/{name}" in record.scalars] == steps
