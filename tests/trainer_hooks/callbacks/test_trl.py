@@ -21,7 +21,9 @@ from trl import GRPOConfig, GRPOTrainer, RLOOTrainer, SFTConfig, SFTTrainer
 import trainer_hooks
 from tests import ranks
 from tests.live import PATIENCE_SECONDS
+from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.signals import fetch
@@ -707,10 +709,19 @@ def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(
 
 
 def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps):
-    """TRL's SFTTrainer, which has no rollouts, sends its metrics without an internal error."""
+    """TRL's SFTTrainer, which has no rollouts, sends its metrics without an internal error.
+
+    A reward that is recorded when a batch is fetched, before the step begins, as by AsyncGRPOTrainer, is among them.
+    """
+
+    class Fetching(SFTTrainer):
+        def get_batch_samples(self, *args, **kwargs):
+            self._metrics["train"]["reward"].append(self.state.global_step + 1.0)
+            return super().get_batch_samples(*args, **kwargs)
+
     monitor = connect()
     settings = {"max_steps": 2, "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no"}
-    SFTTrainer(
+    Fetching(
         model=tiny_trl.model(tmp_path / "model"),
         args=SFTConfig(output_dir=str(tmp_path), logging_steps=1, disable_tqdm=True, **settings),
         train_dataset=Dataset.from_list([{"text": "a b c d"}] * 16),
@@ -720,6 +731,7 @@ def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps)
     assert monitor.flush(PATIENCE_SECONDS)
     assert list(steps()) == [1, 2]
     assert all({"loss/policy", "grad/norm", "trl/mean_token_accuracy"} <= found.keys() for found in steps().values())
+    assert [found["reward/mean"] for found in steps().values()] == [1, 2]
 
 
 def test_the_trainer_gets_its_methods_back(run):
@@ -932,6 +944,33 @@ def test_a_metric_that_no_float_can_hold_costs_itself_alone():
     trainer = SimpleNamespace(_metrics={"train": {"mine": [10**400, 2], "reward": [10**400, math.nan], "kl": [0.5]}})
     found = StepMetrics(trainer).means(has_ratios=True)
     assert found == {"trl/mine": 10**400 + 2, "reward/mean": 10**400, "kl/ref": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("async_grpo.AsyncGRPOTrainer", {"kl/old": 0.5, "ratio/clip_frac": 0.25, "trl/batch/pad_frac": 0.25}),
+        ("kto.KTOTrainer", {"trl/kl": 0.5, "trl/batch/pad_frac": 0.25}),
+    ],
+)
+def test_a_metric_means_what_its_trainer_measures(kind, expected):
+    """The divergence of AsyncGRPOTrainer is from the policy that sampled, that of KTOTrainer is of whole responses.
+
+    AsyncGRPOTrainer is never on-policy, and its rates are pairs whose parts are added up. Older trainers log these
+    metrics without collecting them in lists.
+    """
+    module, name = kind.split(".")
+    found = getattr(pytest.importorskip(f"trl.experimental.{module}"), name)
+
+    class Own(found):
+        def __init__(self):
+            rates = [(1, 2), (0, 2)]
+            self._metrics = {"train": {"kl": [0.5], "clip_ratio/region_mean": [0.25], "batch/pad_frac": rates}}
+
+    trainer = Own()
+    assert StepMetrics(trainer).means(has_ratios=False) == expected
+    trainer._metrics, trainer.model = {}, torch.nn.Linear(1, 1)
+    assert RolloutCapture(trainer, Guard()).logged_numbers({"kl": 0.5}).items() <= expected.items()
 
 
 def test_a_token_that_the_tokenizer_lacks_is_refused_before_training():

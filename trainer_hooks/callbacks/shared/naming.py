@@ -11,7 +11,18 @@ from typing import Any
 from trainer_hooks.signals import NAMES
 from trainer_hooks.text_safety import describe_error
 
-__all__ = ["OPENRLHF", "PARTIAL_STEP", "SIGNALS", "SKYRL", "TRANSFORMERS", "TRL", "VERL", "canonical"]
+__all__ = [
+    "OPENRLHF",
+    "PARTIAL_STEP",
+    "SIGNALS",
+    "SKYRL",
+    "TRANSFORMERS",
+    "TRL",
+    "TRL_ASYNC",
+    "TRL_KTO",
+    "VERL",
+    "canonical",
+]
 
 # 1 at a step that an exception ended before its update; signals that were not measured by then are missing.
 PARTIAL_STEP = "hooks/partial_step"
@@ -50,6 +61,11 @@ TRL: Mapping[str, str] = {
     "sampling/sampling_logp_difference/mean": "mismatch/logprob_abs",
     "tools/call_frequency": "tools/calls",
 }
+
+# The policy is compared with the one that sampled, not with the reference model.
+TRL_ASYNC: Mapping[str, str] = {**TRL, "kl": "kl/old"}
+# The KL divergence is that of whole responses, not of tokens.
+TRL_KTO: Mapping[str, str] = {name: signal for name, signal in TRL.items() if name != "kl"}
 
 VERL: Mapping[str, str] = {
     "critic/score/mean": "reward/mean",

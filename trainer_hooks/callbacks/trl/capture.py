@@ -16,7 +16,6 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.method_wrappers import Method
 from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
-from trainer_hooks.callbacks.shared.naming import TRL
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.callbacks.trl.recomputed_responses import PendingRecomputation
@@ -49,7 +48,6 @@ class RolloutCapture(StepCapture):
         recomputation: Computes the numbers of a few responses again before the update.
     """
 
-    names = TRL
     prefix = "trl"
 
     def __init__(
@@ -67,6 +65,7 @@ class RolloutCapture(StepCapture):
         super().__init__(trainer, guard)
         self._labels = ResponseLabels(trainer, correct)
         self._metrics = StepMetrics(trainer)
+        self.names = self._metrics.canonical_names  # older trainers log their metrics without these lists
         self._control_ids = control_ids
         self._texts = texts
         self._decode: Callable[[list[int]], str] | None = None
@@ -87,6 +86,7 @@ class RolloutCapture(StepCapture):
     def install(self) -> None:
         """Wrap the methods that the trainer has."""
         super().install()
+        self._metrics.begin_step()
         wrap = functools.partial(self._wrappers.wrap, self._trainer)
         wrap("_generate_and_score_completions", self._around_rollout)
         wrap("_calculate_rewards", self._around_rewards)
@@ -106,6 +106,9 @@ class RolloutCapture(StepCapture):
             self._probe.forget()
         self._recomputation.forget()
         self._is_off_policy = False
+
+    def end_step(self) -> None:
+        """Begin the next step's metrics, because AsyncGRPOTrainer records rewards before a step begins."""
         self._metrics.begin_step()
 
     def scalars(self) -> dict[str, Any]:

@@ -4,13 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from trainer_hooks.callbacks.shared.naming import TRL, canonical
+from trainer_hooks.callbacks.shared.naming import TRL, TRL_ASYNC, TRL_KTO, canonical
 
 __all__ = ["StepMetrics"]
 
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
 # In these metrics NaN means that one or no response was scored; a reward of NaN counts as not scored.
 REWARD_NAMES = ("reward", "reward_std")
+# Trainers whose metrics mean something else under the same name; all others have those of `TRL`.
+OWN_NAMES = {"AsyncGRPOTrainer": TRL_ASYNC, "KTOTrainer": TRL_KTO}
 
 
 class StepMetrics:
@@ -21,10 +23,15 @@ class StepMetrics:
 
     Args:
         trainer: One of TRL's trainers.
+
+    Attributes:
+        canonical_names: Canonical names of this trainer's metrics, by TRL's names.
     """
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
+        classes = (each.__name__ for each in type(trainer).__mro__)
+        self.canonical_names = next((OWN_NAMES[name] for name in classes if name in OWN_NAMES), TRL)
         # Each list, and how long it was when the step began. TRL replaces some lists instead of appending to them.
         self._begin: dict[str, tuple[list[float], int]] = {}
         self._before_log: dict[str, list[float]] = {}
@@ -35,7 +42,7 @@ class StepMetrics:
         return frozenset(self._lists())
 
     def begin_step(self) -> None:
-        """Ignore the values that are there already."""
+        """Ignore the values that are there already. Call this before the step's batches are fetched."""
         self._before_log = {}
         self._begin = {name: (values, len(values)) for name, values in self._lists().items()}
 
@@ -48,12 +55,16 @@ class StepMetrics:
 
         Args:
             has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
-                and the clipped shares, which are then 0, are left out.
+                and the clipped shares, which are then 0, are left out. AsyncGRPOTrainer always measures them.
         """
         measured = {name: _leave_out_unmeasured(name, values) for name, values in self._values().items()}
         means = {name: _mean(values) for name, values in measured.items() if values}
-        numbers = canonical(means, TRL, prefix="trl")
-        return numbers if has_ratios else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
+        numbers = canonical(means, self.canonical_names, prefix="trl")
+        return (
+            numbers
+            if has_ratios or self.canonical_names is TRL_ASYNC
+            else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
+        )
 
     def _lists(self) -> Mapping[str, list[float]]:
         lists: Mapping[str, list[float]] = getattr(self._trainer, "_metrics", {}).get("train", {})
@@ -76,8 +87,11 @@ def _leave_out_unmeasured(name: str, values: list[float]) -> list[float]:
     return [value for value in values if value] if name == "entropy" else values
 
 
-def _mean(values: list[float]) -> float:
+def _mean(values: list[Any]) -> Any:
     """Return the mean, or the sum where no float can hold it, so that `log_step` counts the number."""
+    if isinstance(values[0], tuple):  # AsyncGRPOTrainer keeps rates as numerators and denominators
+        numerator, denominator = map(sum, zip(*values, strict=True))
+        return numerator / denominator if denominator else math.nan
     try:
         return sum(values) / len(values)
     except OverflowError:

@@ -195,6 +195,8 @@ class StreamingCallback(TrainerCallback):
             recomputed=recomputed,
             actions=reports,
         )
+        with self._guard:
+            self._capture.end_step()
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Log the trainer's metrics beyond those of its steps; without the trainer, these are all that is logged."""

@@ -53,6 +53,9 @@ class StepCapture:
         self._losses.clear()
         self._grad_norm = self._learning_rate = None
 
+    def end_step(self) -> None:
+        """Do what follows the log of a step; nothing for a plain trainer."""
+
     def before_update(self) -> None:
         """Do what every rank has to do before the weights change; nothing for a plain trainer."""
 
