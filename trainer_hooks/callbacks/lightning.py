@@ -13,7 +13,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
-from trainer_hooks.model_monitors.gradients import total_norm
+from trainer_hooks.model_monitors.gradients import are_sharded, total_norm
 from trainer_hooks.text_safety import describe_object
 
 __all__ = ["VitalsCallback"]
@@ -88,9 +88,8 @@ class VitalsCallback(Callback):
         with self._guard:
             self._learning_rate = float(optimizer.param_groups[0]["lr"])
             gradients = [weight.grad for weight in pl_module.parameters() if weight.grad is not None]
-            # A sharded norm cannot be read without a collective.
-            is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
-            self._grad_norm = total_norm(gradients) if gradients and not is_sharded else None
+            is_whole = bool(gradients) and not are_sharded(pl_module.parameters())
+            self._grad_norm = total_norm(gradients) if is_whole else None
             scaler = getattr(trainer.precision_plugin, "scaler", None)
             # Lightning leaves it to a fused optimiser to divide by the scale.
             if self._grad_norm is not None and scaler and getattr(optimizer, "_step_supports_amp_scaling", False):

@@ -14,7 +14,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
-from trainer_hooks.model_monitors.gradients import total_norm
+from trainer_hooks.model_monitors.gradients import are_sharded, total_norm
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, ReportedResponses
 from trainer_hooks.probes.recomputed import Recomputed
@@ -217,9 +217,9 @@ class LoopWatch:
         with self._guard:
             groups = optimizer.param_groups
             self._scalars.setdefault("lr", float(groups[0]["lr"]))
-            gradients = [weight.grad for group in groups for weight in group["params"] if weight.grad is not None]
-            is_sharded = any(hasattr(gradient, "full_tensor") for gradient in gradients)
-            if "grad/norm" not in self._scalars and gradients and not is_sharded:
+            weights = [weight for group in groups for weight in group["params"]]
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            if "grad/norm" not in self._scalars and gradients and not are_sharded(weights):
                 norm = total_norm(gradients)
                 self._scalars["grad/norm"] = norm if scale is None else norm / scale
 

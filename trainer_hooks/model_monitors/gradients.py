@@ -5,11 +5,17 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-__all__ = ["module_norms", "total_norm"]
+__all__ = ["are_sharded", "module_norms", "total_norm"]
 
 MATRIX = 2
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 COPIED_AT_A_TIME = 2**16
+
+
+def are_sharded(weights: Iterable[Tensor]) -> bool:
+    """Whether a rank holds only a part of a weight's gradient, as with FSDP, so that the norm needs a collective."""
+    # FSDP2 has distributed tensors; FSDP1 marks its weights, which are plain tensors.
+    return any(hasattr(weight.grad, "full_tensor") or hasattr(weight, "_fsdp_flattened") for weight in weights)
 
 
 def module_norms(model: nn.Module) -> dict[str, Tensor]:
@@ -22,13 +28,13 @@ def module_norms(model: nn.Module) -> dict[str, Tensor]:
     Returns:
         0-d tensors by module; modules without gradients are left out.
     """
+    if are_sharded(model.parameters()):
+        return {}
     gradients: dict[str, list[Tensor]] = {}
     with_matrix = set()
     for name, weight in model.named_parameters():
         if weight.grad is None:
             continue
-        if hasattr(weight.grad, "full_tensor") or "_flat_param" in name:
-            return {}
         module = _module_of(name)
         gradients.setdefault(module, []).append(weight.grad)
         if weight.ndim >= MATRIX:

@@ -25,6 +25,8 @@ def test_a_model_of_several_ranks_is_scored_again_by_all_or_by_none_and_ends_the
     records = [
         (batch.run, batch.rank, record) for batch in collector.batches for record in map(decode_record, batch.records)
     ]
+    has_norm = {run for run, _, record in records if "grad/norm" in record.scalars}
+    assert {"FSDP1", "FSDP2", "DDP"} & has_norm == {"DDP"}  # that of a shard would not be the gradient's
     # A sharded norm is read where the trainer itself reads it, to log it.
     late = [record for run, rank, record in records if (run, rank) == ("TRL", 0) and "grad/norm" in record.scalars]
     assert [record.step for record in late] == [1, 2, 3, 4]
