@@ -386,7 +386,7 @@ def _share_exit_seconds(longest: float) -> float:
     global _exit_deadline  # noqa: PLW0603 - the exit is one of the process
     now = time.monotonic()
     _exit_deadline = now + longest if _exit_deadline is None else _exit_deadline
-    waiting = sum(not monitor._is_closed for monitor in _live)  # noqa: SLF001 - as `_silence_inherited`
+    waiting = sum(not (each._is_closed or each._is_silent) for each in _live)  # noqa: SLF001 - as `_silence_inherited`
     return max((_exit_deadline - now) / max(waiting, 1), LEAST_SECONDS_AT_EXIT)
 
 

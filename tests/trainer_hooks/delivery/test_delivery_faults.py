@@ -562,6 +562,31 @@ for run in range(16):
     assert len({path.parent.parent for path in tmp_path.rglob("*-1.msgpack")}) == 16
 
 
+def test_a_forked_child_waits_for_its_collector_although_its_parent_has_many_monitors(collector):
+    """The parent's monitors are silent in the child, so that they take no share of the time of its exit."""
+
+    def wait_for_answer(batch):
+        if batch.run == "child":
+            threading.Event().wait(0.5)
+        return Receipt(run_id="r", accepted=len(batch.records))
+
+    collector.receipt = wait_for_answer
+    script = """
+        import multiprocessing
+
+        def train():
+            trainer_hooks.connect(run="child").log_step(1, {"x": 1.0})
+
+        monitors = [trainer_hooks.connect(run=f"r{run}") for run in range(24)]
+        child = multiprocessing.get_context("fork").Process(target=train)
+        child.start()
+        child.join()
+        for monitor in monitors: monitor.close()
+        """
+    run_script(collector, script, check=True)
+    assert [batch.end for batch in collector.batches if batch.run == "child"][-1] == "finished"
+
+
 def test_a_forked_child_is_silent(collector):
     """A data loader's worker has a monitor that does nothing, and says so; the parent goes on, and neither hangs."""
     script = """
