@@ -18,6 +18,8 @@ class ProcessExit:
 
     def __init__(self, work: Callable[[BaseException | None], object]) -> None:
         self._work = work
+        # Its id alone, because the traceback keeps tensors of a notebook's cell.
+        self._earlier_error = id(getattr(sys, "last_value", None))
         self._finalizer: Any = None
 
     def register(self) -> None:
@@ -35,8 +37,9 @@ class ProcessExit:
             self._finalizer.cancel()
 
     def _end_script(self) -> None:
-        # Set by the interpreter when an exception ends the script.
-        self._work(getattr(sys, "last_value", None))
+        # Set by the interpreter when an exception ends the script, and by a notebook when one ends a cell.
+        error = getattr(sys, "last_value", None)
+        self._work(None if id(error) == self._earlier_error else error)
 
     def _end_worker(self) -> None:
         # multiprocessing calls this while it handles the exception that ends its process.

@@ -511,15 +511,21 @@ def run_script(collector, script, *, check):
 
 
 def test_a_script_that_just_ends_loses_nothing(collector):
-    """Without close, the exit of the interpreter delivers the records and the end `finished`."""
-    run_script(collector, "m = trainer_hooks.connect()\nfor s in range(50): m.log_step(s, {'x': 1.0})", check=True)
+    """Without close, the exit of the interpreter delivers the records and the end `finished`.
+
+    An error that a notebook's cell raised before the connection is not one of the run.
+    """
+    earlier = "sys.last_value = ValueError('of an earlier cell')\n"
+    script = earlier + "m = trainer_hooks.connect()\nfor s in range(50): m.log_step(s, {'x': 1.0})"
+    run_script(collector, script, check=True)
     assert [record.step for record in collector.records] == list(range(50))
     assert collector.batches[-1].end == "finished"
 
 
 def test_a_script_that_raises_is_reported_as_stopped(collector):
     """An exit by an exception delivers too, and the end is `stopped`."""
-    done = run_script(collector, "m = trainer_hooks.connect()\nm.log_step(1, {'x': 1.0})\n1 / 0", check=False)
+    script = "sys.last_value = ValueError()\nm = trainer_hooks.connect()\nm.log_step(1, {'x': 1.0})\n1 / 0"
+    done = run_script(collector, script, check=False)
     assert done.returncode == 1
     assert b"ZeroDivisionError" in done.stderr
     assert len(collector.records) == 1
