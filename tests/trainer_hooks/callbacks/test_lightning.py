@@ -139,6 +139,25 @@ def test_the_gradient_norm_has_no_scale_of_mixed_precision(is_fused, connect, co
     assert mixed == pytest.approx(plain, rel=1e-2)
 
 
+def test_the_gradient_of_a_sparse_embedding_has_a_norm(connect, collector):
+    """It stands beside a dense gradient; a row that was looked up twice has the sum of both."""
+
+    class Sparse(Tiny):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(5, 2, sparse=True)
+
+        def training_step(self, batch, index):  # noqa: ARG002 - Lightning's signature
+            """Return a loss whose gradient is 2 in a row, 1 in another one and 0 elsewhere."""
+            return self.embedding(torch.tensor([1, 1, 3])).sum() + 0 * self.layer(batch).sum()
+
+    monitor = connect()
+    fit([VitalsCallback(monitor)], Sparse, batches=1, accumulate_grad_batches=1, gradient_clip_val=None)
+    assert monitor.flush(PATIENCE_SECONDS)
+    (record,) = collector.records
+    assert record.scalars["grad/norm"] == pytest.approx(10**0.5)  # √(2 · 2² + 2 · 1²)
+
+
 def test_a_training_that_dies_is_stopped_and_not_finished(collector):
     """An exception in the module must end the run as `stopped`."""
 
