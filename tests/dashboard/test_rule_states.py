@@ -51,6 +51,11 @@ def test_a_run_that_no_rule_concerns_shows_none():
             "step 9 has no value to compare with; newest value 0.25 at step 9",
         ),
         (
+            {"state": "undecided", "observed_value": float("nan")},
+            "undecided",
+            "step 9 gives NaN, for which the condition cannot be decided; newest value nan at step 9",
+        ),
+        (
             {"state": "waiting", "step": None, "observed_step": None, "observed_value": None},
             "no step yet",
             "it has seen no step since it was made, changed or reset",
@@ -58,16 +63,16 @@ def test_a_run_that_no_rule_concerns_shows_none():
     ],
 )
 def test_each_state_is_named_with_what_is_missing(fields, label, explanation, texts):
-    """Words name the state, not colour alone; a state that is not observed is never called ok."""
+    """Words name the state, not colour alone; a state that is not observed or not decided is never called ok."""
     found = texts(rule_states([RULE | fields]))
     assert found == ["Rules", "All rules", "kl-high", label, "kl > 1 for 3 steps", explanation]
 
 
 def test_what_fires_comes_first(texts):
-    """Pending rules and rules that are not observed follow."""
-    rules = [RULE | {"name": state, "state": state} for state in ("ok", "waiting", "no_data", "pending", "firing")]
+    """Pending rules and rules that are not decided or not observed follow."""
+    names = ["firing", "pending", "undecided", "no_data", "waiting", "ok"]
+    rules = [RULE | {"name": state, "state": state} for state in reversed(names)]
     found = texts(rule_states(rules))
-    names = ["firing", "pending", "no_data", "waiting", "ok"]
     assert sorted(names, key=found.index) == names
 
 
@@ -91,7 +96,9 @@ def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):
     live.send(run="r", project="p", records=[{"step": 2, "scalars": {"kl": "NaN"}}])
     eventually(lambda: live.get(f"/runs/{run_id}/rules")["items"][0]["step"] == 2)
     read = asyncio.run(read_run(live.url, run_id))
-    assert "newest value nan at step 2" in texts(read.aside())
+    assert "step 2 gives NaN, for which the condition cannot be decided; newest value nan at step 2" in texts(
+        read.aside()
+    )
 
 
 def test_the_page_of_an_alert_of_a_rule_shows_the_state_of_that_rule(start_collector, texts):

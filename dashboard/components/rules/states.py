@@ -16,6 +16,7 @@ __all__ = ["rule_states"]
 NAMES: Final = {
     "firing": "firing",
     "pending": "pending",
+    "undecided": "undecided",
     "no_data": "not observed",
     "waiting": "no step yet",
     "ok": "ok",
@@ -64,7 +65,7 @@ def _plain(text: str) -> Component:
 
 
 def _explanation(rule: RunRuleItem) -> str:
-    """Return the step since which a rule is in its state, or the data that it lacks."""
+    """Return the step since which a rule is in its state, or what it lacks to be decided."""
     state, step, seen = rule["state"], rule["step"], rule["observed_step"]
     newest = (
         "its signal was never observed"
@@ -77,6 +78,8 @@ def _explanation(rule: RunRuleItem) -> str:
         if seen is not None and seen == step:
             return f"step {step} has no value to compare with; {newest}"
         return f"step {step} does not have its signal; {newest}"
+    if state == "undecided":
+        return f"step {step} gives NaN, for which the condition cannot be decided; {newest}"
     if state in ("pending", "firing") and rule["since_step"] is not None:
         return f"since step {rule['since_step']}; {newest}"
     return newest

@@ -1,5 +1,6 @@
 """The user's own rules: list, create, change, delete and try them. A key of one project may access only its own."""
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.rule_file import MAX_FILE_RULES, FileSet
 from monitor_server.rules.administration.rule_sets import AppliedRules, apply_rules
 from monitor_server.rules.administration.single_rules import create_rule, delete_rule, place_rule, replace_rule
-from monitor_server.rules.definition import Rule, WordedRule
+from monitor_server.rules.definition import NOT_FINITE, AbsenceRule, Rule, WordedRule
 from monitor_server.rules.dry_run import LAST_STEP, MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import decode_states
 from monitor_server.rules.findings import describe_rule
@@ -229,5 +230,8 @@ def _state_of(each: KnownRule, state: MachineState | None) -> Any:  # noqa: ANN4
         return "waiting"
     if not state.has_data:
         return "no_data"
-    is_absence = each.rule.condition == "absence"
-    return "pending" if state.since_step is not None and not is_absence else "ok"
+    if isinstance(each.rule, AbsenceRule):
+        return "ok"
+    if state.measured is not None and math.isnan(state.measured) and each.rule.operator != NOT_FINITE:
+        return "undecided"
+    return "pending" if state.since_step is not None else "ok"

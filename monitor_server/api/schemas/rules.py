@@ -7,7 +7,7 @@ from monitor_server.rules.definition import Rule
 
 __all__ = ["AppliedItem", "DryRunItem", "EpisodeItem", "RuleItem", "RunRuleItem"]
 
-RuleState = Literal["waiting", "no_data", "ok", "pending", "firing"]
+RuleState = Literal["waiting", "no_data", "undecided", "ok", "pending", "firing"]
 
 
 class RuleItem(Schema):
@@ -77,7 +77,8 @@ class RunRuleItem(Schema):
     """A rule that applies to a run, and its state at the newest step that it has processed.
 
     ``waiting``: it has processed no step since it was created or changed. ``no_data``: the newest step did not have the
-    data that it needs. ``pending``: the condition holds, but for a shorter time than the rule requires.
+    data that it needs. ``undecided``: the number at the newest step is NaN, so that the condition neither holds nor
+    does not hold. ``pending``: the condition holds, but for a shorter time than the rule requires.
     ``observed_step`` and ``observed_value`` belong to the newest value of its signal; ``measured`` is the number that
     was compared with the rule's value.
     """

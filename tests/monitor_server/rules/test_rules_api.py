@@ -86,6 +86,8 @@ def test_a_rule_becomes_an_alert_with_its_whole_life(live):
     assert changes == ["resolved", "acknowledged", "opened"]
     step(live, 8, other=1.0)
     assert eventually(lambda: states(live, run_id) == {"kl": "no_data"})
+    step(live, 9, kl="NaN")
+    assert eventually(lambda: states(live, run_id) == {"kl": "undecided"})
 
 
 def test_rules_are_listed_changed_and_deleted(live):
