@@ -59,7 +59,8 @@ class DryRun:
         steps: The number of steps that were read.
         observed: The number of these steps that had the data that the rule needs.
         first_step: The lowest step that was read.
-        last_step: The highest step that was read.
+        last_attempt: The attempt of the last step that was read, in the trainer's numbering.
+        last_step: The last step that was read; a rewound run may have a higher one in an earlier attempt.
         is_complete: Whether all requested steps were read.
     """
 
@@ -68,6 +69,7 @@ class DryRun:
     steps: int = 0
     observed: int = 0
     first_step: int | None = None
+    last_attempt: int | None = None
     last_step: int | None = None
     is_complete: bool = True
 
@@ -136,7 +138,7 @@ def _process(
     if steps:
         result.steps += len(steps)
         result.first_step = steps[0] if result.first_step is None else min(result.first_step, steps[0])
-        result.last_step = steps[-1] if result.last_step is None else max(result.last_step, steps[-1])
+        result.last_attempt, result.last_step = attempt, steps[-1]
 
 
 def _begin(machine: Machine, at: float, result: DryRun) -> None:

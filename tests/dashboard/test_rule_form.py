@@ -4,6 +4,7 @@ import pytest
 
 from dashboard.components.rules.form import rule_form
 from dashboard.components.rules.form_values import FIELDS, choose_shown_parts, fields_of, problems_by_field, rule_of
+from dashboard.components.rules.tables import dry_run_table
 from dashboard.ids import rules as rule_ids
 from monitor_server.errors import InvalidField
 from monitor_server.rules.definition import read_rule
@@ -104,3 +105,14 @@ def test_the_form_shows_what_a_condition_has():
     assert [name for name, is_shown in choose_shown_parts("comparison", ">").items() if is_shown] == [
         "operator", "value", "measure", "other",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("attempt", "step", "unread"),
+    [(2, 89, "Steps after 89 of attempt 2, and later attempts,"), (None, None, "Later steps")],
+)
+def test_a_dry_run_that_was_cut_names_what_it_has_not_read(attempt, step, unread, texts):
+    """An earlier attempt may have been read to a higher step, and nothing at all if its time ended first."""
+    tried = {"state": "quiet", "stated": "kl > 1", "steps": 9, "observed": 9, "episode_count": 0, "episodes": []}
+    cut = {"last_attempt": attempt, "last_step": step, "is_complete": False}
+    assert texts(dry_run_table(tried | cut))[-1] == f"{unread} were not read: a dry run has a limit."

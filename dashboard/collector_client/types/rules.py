@@ -38,6 +38,7 @@ class DryRunItem(TypedDict):
     stated: str
     steps: int
     observed: int
+    last_attempt: int | None
     last_step: int | None
     is_complete: bool
     episode_count: int

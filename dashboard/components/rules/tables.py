@@ -45,7 +45,10 @@ def dry_run_table(tried: DryRunItem) -> Component:
     if count > len(shown):
         parts.append(html.P(f"And {count - len(shown)} more times."))
     if not tried["is_complete"]:
-        parts.append(html.P(f"Steps after {tried['last_step']} were not read: a dry run has a limit."))
+        after = "Later steps" if tried["last_step"] is None else f"Steps after {tried['last_step']}"
+        if tried["last_attempt"] is not None:
+            after += f" of attempt {tried['last_attempt']}, and later attempts,"
+        parts.append(html.P(f"{after} were not read: a dry run has a limit."))
     return html.Div(parts)
 
 

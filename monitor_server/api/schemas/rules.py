@@ -58,7 +58,8 @@ class DryRunItem(Schema):
 
     ``steps`` steps were read, and ``observed`` of them had the data that the rule needs: the state is ``no_data`` if
     none had. ``episodes`` contains the first 100 of ``episode_count``. If ``is_complete`` is false, there are more
-    steps than one dry run reads; the next can begin at ``last_step``.
+    steps than one dry run reads: the steps of ``last_attempt`` after ``last_step``, and those of later attempts, were
+    not read. Both are null if none was read.
     """
 
     run_id: str
@@ -67,6 +68,7 @@ class DryRunItem(Schema):
     steps: int
     observed: int
     first_step: int | None
+    last_attempt: int | None
     last_step: int | None
     is_complete: bool
     episode_count: int

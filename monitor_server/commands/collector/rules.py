@@ -104,7 +104,10 @@ def _try(rule: dict[str, Any], run_id: str, url: str) -> None:
     if hidden > 0:
         say(f"  and {hidden} more times")
     if not tried["is_complete"]:
-        say(f"  later steps than {tried['last_step']} were not read: one dry run reads 200000 steps")
+        after = "later steps" if tried["last_step"] is None else f"steps after {tried['last_step']}"
+        if (attempt := tried.get("last_attempt")) is not None:  # an older collector does not name it
+            after += f" of attempt {attempt}, and later attempts,"
+        say(f"  {after} were not read: one dry run reads 200000 steps, for 20 seconds")
 
 
 def _cell(item: dict[str, Any], column: str) -> object:

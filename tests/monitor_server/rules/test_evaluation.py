@@ -171,15 +171,20 @@ def test_live_evaluation_and_the_dry_run_fire_at_the_same_steps(bench, stated, s
 
 def test_a_dry_run_is_bounded_in_steps_and_in_time(bench):
     """Its answer states that it is not complete, and the steps that it has read."""
-    for step in range(1, 6):
-        run_id = bench.step(step, s=2.0)
-    bench.projection().project(bench.store, run_id)
+    for attempt, step in [(1, step) for step in range(1, 6)] + [(2, step) for step in range(2, 6)]:
+        run_id = bench.step(step, attempt=attempt, s=2.0)
+    projection = bench.projection()
+    while projection.project(bench.store, run_id).has_more:
+        pass
     with bench.store.read() as repositories:
         few = dry_run(repositories, run_id, bench.rule(), most_steps=3)
         late = dry_run(repositories, run_id, bench.rule(), clock=iter([0.0, 1e9]).__next__)
         of_nobody = dry_run(repositories, "nobody", bench.rule())
+        rewound = dry_run(repositories, run_id, bench.rule(), most_steps=6)
     assert (few.steps, few.last_step, few.is_complete, few.episode_count) == (3, 3, False, 1)
-    assert (late.steps, late.last_step, late.is_complete) == (0, None, False)
+    assert (late.steps, late.last_attempt, late.last_step, late.is_complete) == (0, None, None, False)
+    # The second attempt was read to its step 2 only, below the last step of the first.
+    assert (rewound.steps, rewound.last_attempt, rewound.last_step, rewound.is_complete) == (6, 2, 2, False)
     assert (of_nobody.steps, of_nobody.is_complete) == (0, True)
 
 
