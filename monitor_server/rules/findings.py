@@ -38,8 +38,12 @@ def finding_of(rule: Rule, state: MachineState) -> Finding:
     evidence: dict[str, Any] = {"rule": rule.name, "condition": rule.condition, "signal": rule.signal, "stated": stated}
     score, threshold = 1.0, 0.0
     if isinstance(rule, AbsenceRule):
-        since = "the run began" if state.observed is None else f"step {state.observed.step}"
-        now = f"not since {since}"
+        if state.observed is not None:
+            now = f"not since step {state.observed.step}"
+        elif state.since_step is not None:
+            now = f"not from step {state.since_step} on"
+        else:
+            now = "not observed since the run was reset"
         evidence |= {"last_recorded_step": None if state.observed is None else state.observed.step}
     else:
         score, threshold = state.measured or 0.0, rule.value or 0.0

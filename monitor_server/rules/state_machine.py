@@ -63,7 +63,7 @@ class MachineState(msgspec.Struct, array_like=True):
             infinite between the end of the run and the first reading of the clock after the run goes on. If a later
             reading is earlier, the clock was ahead, and that reading counts instead.
         has_data: Whether the newest step had the data that the rule needs.
-        observed: The newest value of the signal.
+        observed: The newest value of the signal; None if the run went back to its step or before it.
         reference: The value that it was compared with: from an earlier step, or from another run.
         measured: The number that was compared with the rule's value.
         samples: Earlier values of a change, the oldest first.
@@ -181,6 +181,8 @@ class Machine:
         state.since_step, state.since_time = (step, time) if self._is_absence else (None, 0.0)
         state.heard_at = now
         state.samples = [sample for sample in state.samples if sample.step < step]
+        if state.observed is not None and state.observed.step >= step:
+            state.observed = None
 
     def _update_absence(self, step: int, time: float, now: float, value: float | None) -> None:
         state = self.state

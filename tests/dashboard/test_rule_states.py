@@ -43,7 +43,7 @@ def test_a_run_that_no_rule_concerns_shows_none():
         (
             {"state": "no_data", "observed_step": None, "observed_value": None},
             "not observed",
-            "step 9 does not have its signal; its signal was never observed",
+            "step 9 does not have its signal; the rule knows no value of it",
         ),
         (
             {"state": "no_data"},

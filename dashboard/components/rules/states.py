@@ -68,7 +68,7 @@ def _explanation(rule: RunRuleItem) -> str:
     """Return the step since which a rule is in its state, or what it lacks to be decided."""
     state, step, seen = rule["state"], rule["step"], rule["observed_step"]
     newest = (
-        "its signal was never observed"
+        "the rule knows no value of it"
         if seen is None
         else f"newest value {_short(rule['observed_value'])} at step {seen}"
     )

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from monitor_server.rules.definition import read_rule
+from monitor_server.rules.findings import finding_of
 from monitor_server.rules.state_machine import SAMPLES, Machine, MachineState
 
 NONE = None
@@ -246,6 +247,22 @@ def test_a_change_is_compared_with_no_value_of_steps_that_are_made_again():
     assert fired(change, [0.0, 0.0, 50.0, 50.0]) == states("--FF")
     assert fired(change, [0.0, 0.0, 0.0], attempt=2, first=3) == states("---")
     assert (change.state.reference.step, change.state.reference.value) == (3, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "first", "known"),
+    [
+        ([], 5000, "not from step 5000 on"),  # the run is older than the rule
+        ([1.0, NONE], 2, "not since step 1"),
+        ([NONE, 1.0], 2, "not from step 2 on"),  # the value is that of a step that is made again
+    ],
+)
+def test_an_absence_names_the_step_since_which_the_rule_knows_of_no_value(seen, first, known):
+    """It knows neither the steps before it was made nor those that the run has taken back."""
+    built = machine(condition="absence", for_steps=1)
+    fired(built, seen)
+    assert fired(built, [NONE, NONE], attempt=2, first=first) == states("-F")
+    assert finding_of(built.rule, built.state).summary == f"s is not recorded for 1 steps ({known})"
 
 
 def test_what_the_clock_has_found_is_taken_back_with_the_step_before():
