@@ -229,7 +229,7 @@
   /* Saved views are kept by the collector (POST /api/v1/views); the browser asks for the name and opens them. */
   function saveFleetView(_clicks, views) {
     const name = (window.prompt("Name of the view", view ? view.name : "") || "").trim();
-    const held = views.find((each) => each.name === name);
+    const held = views.find((each) => each.name === name && each.is_own); // the one that the collector would replace
     if (!name || (held && !window.confirm(`Replace the view "${name}" of ${held.saved_by}?`))) return window.dash_clientside.no_update;
     return { name, query: query(), seen: held ? held.saved_at : null };
   }

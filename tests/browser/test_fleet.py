@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
+from monitor_server.store.repositories.saved_views import SavedView
 from tests.live import serving
 from tests.many_runs import add_runs
 
@@ -226,25 +227,44 @@ def test_a_view_is_saved_under_a_name(fleet, visit):
     assert fleet.get("/views")["items"] == []
 
 
+def add_view(fleet, project):
+    """Save the view that a key of a project saves; the browser has no key, and is nobody's of a project."""
+    with fleet.app.state.collector.store.write() as repositories:
+        view = SavedView(id=project, name="ours", project=project, query="run=r1", saved_at=1.0, saved_by="Eve")
+        repositories.saved_views.add(view)
+
+
 def test_a_view_that_was_saved_elsewhere_meanwhile_is_not_replaced_unasked(start_collector, visit):
-    """The page does not know the view of the other tab, so the first save only names it; the second one asks."""
+    """The page does not know the view of the other tab, so the first save only names it; the second one asks.
+
+    Views of this name in projects, older and newer, are others; the menu tells them apart.
+    """
     fleet = filled(start_collector(dashboard="dashboard.app:attach"))
+    add_view(fleet, "one")
     open_fleet(fleet, visit)
     visit.page.get_by_placeholder("Find a run").fill("r4")
     expect(names(visit)).to_have_text(["r4-seed4"])
     theirs = {"name": "ours", "query": "run=r2", "by": "Ada"}
     assert fleet.pool.request("POST", f"{fleet.url}/api/v1/views", json=theirs).status == 200  # in another tab
+    add_view(fleet, "two")
     asked = []
     visit.page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept("ours")))
     save = visit.page.get_by_role("button", name="Save view")
     save.click()
     told = visit.page.locator("#fleet-view-state")
     expect(told).to_have_text("Not saved. Ada has saved a view of this name meanwhile. Save again to replace it.")
-    assert [held["query"] for held in fleet.get("/views")["items"]] == ["run=r2"]
+
+    def queries():
+        return {held["project"]: held["query"] for held in fleet.get("/views")["items"]}
+
+    assert queries() == {None: "run=r2", "one": "run=r1", "two": "run=r1"}
     save.click()
     expect(told).to_be_empty()
-    assert [held["query"] for held in fleet.get("/views")["items"]] == ["run=r4"]
+    assert queries() == {None: "run=r4", "one": "run=r1", "two": "run=r1"}
     assert asked == ["Name of the view", "Name of the view", 'Replace the view "ours" of Ada?']
+    expect(visit.page.locator("#fleet-view")).to_contain_text("ours (every project)")
+    choose(visit, "fleet-view", "ours (project two)")
+    expect(names(visit)).to_have_text(["r1-seed1"])
 
 
 OLD_FILTERS = {

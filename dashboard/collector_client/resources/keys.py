@@ -23,6 +23,10 @@ class Keys:
         """Read whether the caller may do everything."""
         return bool((await self._requests.get("/session", {}))["scope"] == "admin")
 
+    async def project(self) -> str | None:
+        """Read the only project that the caller may access; None for every project."""
+        return cast("str | None", (await self._requests.get("/session", {}))["project"])
+
     async def all(self) -> list[KeyItem]:
         """Read all keys, including revoked and expired ones."""
         return cast("list[KeyItem]", await self._requests.items("/keys", {}))

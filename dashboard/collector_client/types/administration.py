@@ -26,6 +26,7 @@ class ViewItem(TypedDict):
 
     id: str
     name: str
+    project: str | None
     query: str
     saved_at: float
     saved_by: str

@@ -126,9 +126,18 @@ def fleet_filters(
 
 
 def view_options(views: Sequence[ViewItem]) -> list[dict[str, str]]:
-    """Return the choices of saved views, in the order of their names."""
-    ordered = sorted(views, key=lambda view: view["name"].lower())
-    return [{"label": choice_text(view["name"]), "value": view["id"]} for view in ordered]
+    """Return the choices of saved views, in the order of their names, with their projects if these differ."""
+    has_projects = len({view["project"] for view in views}) > 1
+    ordered = sorted(views, key=lambda view: (view["name"].lower(), view["project"] or ""))
+    return [
+        {"label": choice_text(_view_label(view, has_projects=has_projects)), "value": view["id"]} for view in ordered
+    ]
+
+
+def _view_label(view: ViewItem, *, has_projects: bool) -> str:
+    if not has_projects:
+        return view["name"]
+    return f"{view['name']} ({'every project' if view['project'] is None else 'project ' + view['project']})"
 
 
 def _choice(name: str, label: str, options: object, *, value: str | None = None, empty: str = "") -> Component:

@@ -17,11 +17,17 @@ __all__ = ["read_views", "register"]
 CONFLICT: Final = 409
 
 
-async def read_views(api_url: str) -> list[ViewItem]:
+class ShownView(ViewItem):
+    """A saved view; ``is_own`` states whether the caller replaces it by another one of its name."""
+
+    is_own: bool
+
+
+async def read_views(api_url: str) -> list[ShownView]:
     """Read the saved views; an older collector has none."""
     try:
         async with ApiClient(api_url) as api:
-            return await api.views.all()
+            return await _read_views(api)
     except NotFoundError:
         return []
 
@@ -46,11 +52,11 @@ def register(app: Dash, api_url: str) -> None:
                     with suppress(NotFoundError):  # somebody else has deleted it since the page was drawn
                         await api.views.delete(to_delete["id"])
                     chosen = None
-                views = await api.views.all()
+                views = await _read_views(api)
         except ApiError as error:
             return no_update, no_update, no_update, str(error)
         if refusal is not None and to_save is not None:
-            held = next((view for view in views if view["name"] == to_save["name"]), None)
+            held = next((view for view in views if view["is_own"] and view["name"] == to_save["name"]), None)
             said = str(refusal) if held is None else _conflict_message(held)
             return views, view_options(views), no_update, said
         return views, view_options(views), chosen, ""
@@ -65,6 +71,13 @@ def register(app: Dash, api_url: str) -> None:
         State(fleet_ids.VIEW, "value"),
         prevent_initial_call=True,
     )(change)
+
+
+async def _read_views(api: ApiClient) -> list[ShownView]:
+    views = await api.views.all()
+    # Views of every project belong to a caller who may access every project: only others need another request.
+    project = await api.keys.project() if any(view["project"] is not None for view in views) else None
+    return [{**view, "is_own": view["project"] == project} for view in views]
 
 
 def _conflict_message(view: ViewItem) -> str:
