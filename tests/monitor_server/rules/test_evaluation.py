@@ -88,7 +88,8 @@ def crash(bench, projection, run_id):
 VALUES = st.sampled_from([None, None, 0.0, 1.0, 2.0, 3.0, -1.0, float("nan"), float("inf"), float("-inf")])
 DURATIONS = st.sampled_from([{}, {"for_steps": 0}, {"for_steps": 2}, {"for_seconds": 15.0}])
 OPERATORS = st.sampled_from(
-    [{"operator": name, "value": 1.0} for name in (">", "<=", "!=", "==")] + [{"operator": "not_finite", "value": None}]
+    [{"operator": name, "value": 1.0} for name in (">", ">=", "<", "<=", "!=", "==")]
+    + [{"operator": "not_finite", "value": None}]
 )
 MEASURES = st.sampled_from([{"measure": name} for name in ("difference", "relative", "ratio")])
 CONDITIONS = st.one_of(
@@ -105,7 +106,7 @@ RULES = st.one_of(
     st.sampled_from([{"condition": "absence"} | each for each in ({"for_steps": 2}, {"for_seconds": 25.0})]),
 )
 # The event before a step: none, another collector takes the run, or a slice is lost in a crash.
-EVENTS = st.sampled_from(["", "", "restart", "crash", "attempt", "rewind", "wait"])
+EVENTS = st.sampled_from(["", "", "restart", "crash", "attempt", "rewind", "end", "wait"])
 STEPS = st.lists(st.tuples(VALUES, VALUES, EVENTS, st.sampled_from([1, 1, 3])), min_size=1, max_size=14)
 
 
@@ -125,7 +126,10 @@ def run_live(bench, steps, *, is_by_clock):
     projection = bench.projection()
     attempt, number, run_id = 1, -1, None
     for value, _, event, stride in steps:
-        attempt += event in ("attempt", "rewind")
+        if event == "end" and run_id is not None and not is_by_clock:  # the dry run knows no end of an attempt
+            bench.append(project=bench.project, attempt=attempt, records=[], end="finished")
+            projection.project(bench.store, run_id)
+        attempt += event in ("attempt", "rewind", "end")
         number = max(0, number - 2) if event == "rewind" else number + stride
         bench.clock.now += 60.0 if event == "wait" else 10.0
         due = None if run_id is None else bench.due_at(run_id)
