@@ -1,44 +1,19 @@
 """The callbacks of the forms of Settings, on a real collector: none overwrites what somebody else has saved."""
 
-import asyncio
 import json
 
 import pytest
 from dash import no_update
-from dash._callback_context import context_value
-from dash._utils import AttributeDict
 
 from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, ROUTE_FIELDS
 from dashboard.components.settings.retention_form import LIMIT_FIELDS
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings import channel_buttons, channel_form, filled_forms, retention, route_form
+from tests.dashboard.callbacks import Callbacks
 
 HOOK = {"type": "webhook", "url": "https://127.0.0.1/in", "secret": "0123456789abcdef"}
 LIMITS = dict.fromkeys(LIMIT_FIELDS)
-
-
-class Callbacks:
-    """Takes the callbacks that a page registers, and calls them as Dash does."""
-
-    def __init__(self, url):
-        self._functions = {}
-        for page in (channel_buttons, channel_form, filled_forms, retention, route_form):
-            page.register(self, url)
-
-    def callback(self, *_args, **_options):
-        """Take a callback."""
-        return lambda function: self._functions.setdefault(function.__name__, function)
-
-    def call(self, name, *values, by=None):
-        """Call a callback; `by` is the id of the clicked element."""
-        prop = json.dumps(by) if isinstance(by, dict) else by
-        context = AttributeDict(triggered_inputs=[{"prop_id": f"{prop}.n_clicks", "value": 1}])
-        token = context_value.set(context)
-        try:
-            return asyncio.run(self._functions[name](*values))
-        finally:
-            context_value.reset(token)
 
 
 @pytest.fixture
@@ -53,7 +28,7 @@ def live(start_collector):
 @pytest.fixture
 def page(live):
     """The callbacks of the page of settings of that collector."""
-    return Callbacks(live.url)
+    return Callbacks(live.url, channel_buttons, channel_form, filled_forms, retention, route_form)
 
 
 def ask(live, method, path, body=None):

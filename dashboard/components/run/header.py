@@ -11,6 +11,7 @@ from dashboard.collector_client.types.runs import ForecastItem, PhaseItem, RunIt
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 from dashboard.components.values import plain
+from dashboard.figures.curves.newest_attempt import not_replaced
 from dashboard.ids import run as run_ids
 
 __all__ = ["SEEN_SHARE", "gone_header", "run_header"]
@@ -43,6 +44,7 @@ def run_header(
     forecast: ForecastItem | None = None,
 ) -> list[Component]:
     """Return the run's name, facts, vital signs, forecast and timeline of phases."""
+    series = {name: not_replaced(held, run.get("last_step")) for name, held in series.items()}
     # The phase of a run that cannot be processed is unknown, while its newest phase is another one.
     goes_on = run["status"] == "running" and bool(phases) and phases[-1]["phase"] == run["phase"]
     return [
@@ -103,7 +105,7 @@ def _timeline(phases: Sequence[PhaseItem], *, newest_step: str | int | None) -> 
 def _incomplete(run: RunItem, series: Mapping[str, SeriesItem]) -> list[Component]:
     """Return a mark with the share of the ranks in the newest step that was processed without all of them, if any."""
     held = series.get(SEEN_SHARE)
-    if held is None:
+    if held is None or not held["steps"]:
         return []
     step, share = held["steps"][-1], held["values"][-1]
     is_newest = step == run.get("last_step")
@@ -132,7 +134,7 @@ def _facts(run: RunItem) -> list[tuple[str, object]]:
 
 def _vital(signal: str, label: str, series: Mapping[str, SeriesItem]) -> Component:
     held = series.get(signal)
-    value = held["values"][-1] if held else None
+    value = held["values"][-1] if held and held["values"] else None
     return html.Div([html.Span(label, className="label"), number(value, signal=signal)], className="vital")
 
 

@@ -1,16 +1,15 @@
 """Reads the chosen runs of a comparison, and draws them in the same charts."""
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.types.alerts import AlertItem
-from dashboard.collector_client.types.runs import RunDetail, SeriesItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of, zoom_of
+from dashboard.figures.curves.newest_attempt import not_replaced
 from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within
 from dashboard.figures.signal import merge
 
@@ -109,31 +108,15 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
             )
         )
         runs = [
-            Compared(run, phases, _not_replaced(run, series), place)
+            Compared(
+                run, phases, {name: not_replaced(item, run.get("last_step")) for name, item in series.items()}, place
+            )
             for place, (run, phases, series, _) in enumerate(read)
         ]
         if choice.zoom is not None:
             runs = list(await asyncio.gather(*(_finer(api, run, choice, choice.zoom) for run in runs)))
     names = sorted({name for run, *_ in read for name in run.get("signals") or []})
     return Comparison(choice, runs, {run["id"]: alerts for run, _, _, alerts in read}, choosable(names))
-
-
-def _not_replaced(run: RunDetail, series: Mapping[str, SeriesItem]) -> dict[str, SeriesItem]:
-    """Return the series up to the newest step of the run.
-
-    After a rewind, the steps beyond it are those of an attempt that the run has given up: they are neither its newest
-    values, nor later in time, nor a part of its length.
-    """
-    last = run.get("last_step")
-    if last is None:
-        return dict(series)
-    kept: dict[str, SeriesItem] = {}
-    for name, item in series.items():
-        count = bisect_right(item["steps"], last)
-        times = item.get("times")
-        kept[name] = {"signal": item["signal"], "steps": item["steps"][:count], "values": item["values"][:count]}
-        kept[name]["times"] = None if times is None else times[:count]
-    return kept
 
 
 async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, zoom: tuple[float, float]) -> Compared:

@@ -12,9 +12,10 @@ from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.collector_client.types.alerts import AlertItem
-from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, SeriesItem
+from dashboard.collector_client.types.runs import ExpectedRangeItem, MarkItem, PhaseItem, RunDetail, SeriesItem
 from dashboard.components.small_elements import spell
 from dashboard.components.values import csv_cell
+from dashboard.figures.curves.newest_attempt import not_replaced
 from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis, token_signal
 from dashboard.figures.signal import signal_figure
@@ -41,7 +42,8 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 tokens = await _read_tokens(api, live["run"]) if view.axis == "tokens" else None
                 view = replace(view, axis="step") if view.axis == "tokens" and tokens is None else view
-                series, phases, alerts, marks, expected = await asyncio.gather(
+                run, series, phases, alerts, marks, expected = await asyncio.gather(
+                    api.runs.get(live["run"]),
                     read_zoomed(api, live["run"], signals, view, MAX_POINTS, tokens),
                     api.runs.phases(live["run"]),
                     api.alerts.all(live["run"]),
@@ -51,7 +53,7 @@ def register(app: Dash, api_url: str) -> None:
         except ApiError as error:
             return {signal: {"unread": str(error)} for signal in signals}
         return {
-            signal: _panel(series.get(signal), view, phases, alerts, marks, expected.get(signal), tokens)
+            signal: _panel(run, series.get(signal), view, phases, alerts, marks, expected.get(signal), tokens)
             for signal in signals
         }
 
@@ -108,6 +110,7 @@ async def _read_tokens(api: ApiClient, run_id: str) -> TokenAxis | None:
 
 
 def _panel(  # noqa: PLR0917 - what the API returns
+    run: RunDetail,
     series: SeriesItem | None,
     view: PanelView,
     phases: list[PhaseItem],
@@ -119,10 +122,15 @@ def _panel(  # noqa: PLR0917 - what the API returns
     """Return the data that assets/panels.js draws: the newest value and the figure, or why there is no figure."""
     if series is None:
         return {"problem": "not observed"}
+    newest = not_replaced(series, run.get("last_step"))
+    if view.axis == "time":  # on which the line would otherwise run backwards
+        series = newest
+    if not series["steps"]:
+        return {"problem": "not observed since the run went back"}
     figure = signal_figure(
         series, view=view, phases=phases, alerts=alerts, marks=marks, expected=expected, tokens=tokens
     )
-    return {"newest": spell(series["values"][-1]), "figure": figure}
+    return {"newest": spell(newest["values"][-1]) if newest["values"] else "", "figure": figure}
 
 
 def _csv(series: SeriesItem | None) -> str:
