@@ -318,3 +318,11 @@ def test_the_slider_of_responses_ends_at_the_newest_step():
         False,
     ]
     assert response_ids.STEP not in json.dumps(tree(response_controls({})))
+
+
+@pytest.mark.parametrize(("stated", "step"), [("90", 90), ("120", 120), ("²", None), ("-1", None), ("9" * 16, None)])
+def test_a_step_of_an_address_is_a_whole_number(stated, step):
+    """As texts, 90 would be above 120; a text that is no whole number sets no control."""
+    first, last, slider = response_controls({"from": stated, "to": stated}, last_step=200).children[:3]
+    assert (first.children[1].value, last.children[1].value) == (step, step)
+    assert slider.children[1].value == (200 if step is None else step)

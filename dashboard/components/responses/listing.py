@@ -1,5 +1,6 @@
 """Draws the sampled responses of a run as a list: filters, order, and the members of a group side by side."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -27,6 +28,7 @@ ORDERS: Final = {
 }
 KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
 CORRECT: Final = {"all": "all", "true": "correct", "false": "incorrect"}
+STEP: Final = re.compile(r"[0-9]{1,15}")  # no step of the collector has more digits
 # The usual values of the controls, by their names in the address; the address leaves them out.
 USUAL: Final = {
     "from": None,
@@ -55,7 +57,7 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         html.Div(
             [
                 html.Label(label, htmlFor=name, className="control-label"),
-                dcc.Input(id=name, type="number", min=0, step=1, value=query.get(key), debounce=True),
+                dcc.Input(id=name, type="number", min=0, step=1, value=_step(query.get(key)), debounce=True),
             ],
             className="control steps",
         )
@@ -65,13 +67,18 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         className="workspace-controls",
         children=[
             *steps,
-            *([_slider(query.get("to"), last_step)] if last_step else []),
+            *([_slider(_step(query.get("to")), last_step)] if last_step else []),
             segmented_choice(response_ids.CORRECT, "Correctness", CORRECT, query.get("correct")),
             segmented_choice(response_ids.KIND, "Sampled as", _label(KINDS), query.get("kind")),
             segmented_choice(response_ids.MEASURE, "Colour", _label(MEASURES), query.get("colour")),
             segmented_choice(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
+
+
+def _step(asked: str | None) -> int | None:
+    """Return the step that an address states in plain digits; None if it states anything else."""
+    return int(asked) if asked and STEP.fullmatch(asked) else None
 
 
 def _label(names: Iterable[str]) -> dict[str, str]:
@@ -83,9 +90,9 @@ def spread_choice(asked: str | None) -> Component:
     return segmented_choice(response_ids.SPREAD_OF, "Bars of", {name: name for name in SPREADS}, asked)
 
 
-def _slider(asked: str | None, last_step: int) -> Component:
+def _slider(asked: int | None, last_step: int) -> Component:
     """Return the slider that moves through the run: the newest responses up to its step are shown."""
-    value = min(int(asked), last_step) if asked and asked.isdigit() else last_step
+    value = last_step if asked is None else min(asked, last_step)
     slider = dcc.Slider(
         id=response_ids.STEP, min=0, max=last_step, step=1, value=value, marks=None, updatemode="mouseup"
     )
