@@ -243,7 +243,7 @@
       goOn();
       if (stream.readyState === EventSource.CLOSED) {
         window.rlvitals.checkSession(); // the stream is refused when the session has ended
-        setTimeout(() => stream === source && !document.hidden && open(), AGAIN_MS);
+        setTimeout(() => stream === source && open(), AGAIN_MS);
       }
     };
     hear("step", (event) => onStep(JSON.parse(event.data)));

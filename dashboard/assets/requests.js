@@ -153,6 +153,7 @@
     forgetLongest: () => (answerMs = 0),
     leave: () => (isLeaving = true),
     showSignedOut,
+    showUnsent,
     checkVersion,
   };
 

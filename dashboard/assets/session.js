@@ -48,13 +48,10 @@
 
   document.addEventListener("click", async (event) => {
     if (!event.target.closest("#sign-out")) return;
-    window.rlvitals.requests.leave();
-    try {
-      await fetch("/api/v1/session", { method: "DELETE" });
-      otherTabs.postMessage("signed out");
-    } finally {
-      location.assign("/sign-in");
-    }
+    const answer = await fetch("/api/v1/session", { method: "DELETE" }).catch(() => null);
+    if (!answer?.ok) return window.rlvitals.requests.showUnsent(); // the cookie is still valid
+    otherTabs.postMessage("signed out");
+    leave(() => location.assign("/sign-in"));
   });
 
   window.rlvitals.checkSession = check;

@@ -127,25 +127,29 @@ class Requests:
         try:
             return await self._http.request(method, f"/api/v1{path}", **asked)
         except httpx2.HTTPError as error:
-            raise UnreachableError(
-                f"The collector at {self.shown_url} does not answer ({type(error).__name__})"
-            ) from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: httpx2.HTTPError) -> UnreachableError:
+        return UnreachableError(f"The collector at {self.shown_url} does not answer ({type(error).__name__})")
 
     async def stream(self, path: str, query: Query) -> AsyncIterator[bytes]:
         """Yield the bytes of an answer that does not end, as they come, until either side ends it.
 
         Raises:
-            ApiError: If the collector refuses.
+            ApiError: If the collector refuses, or does not answer.
         """
         timeout = httpx2.Timeout(10.0, read=None)
+        has_begun = False
         try:
             async with self._http.stream("GET", f"/api/v1{path}", params=query, timeout=timeout) as response:
                 if response.is_error:
                     raise error_of_answer(response.status_code, response.reason_phrase)
                 async for chunk in response.aiter_raw():
+                    has_begun = True
                     yield chunk
-        except httpx2.HTTPError:
-            return  # the browser reconnects by itself
+        except httpx2.HTTPError as error:
+            if not has_begun:  # later, the browser reconnects by itself
+                raise self._unreachable(error) from error
 
 
 def without_credentials(url: str) -> str:

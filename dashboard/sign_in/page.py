@@ -10,7 +10,7 @@ from typing import Final
 import httpx2
 from fastapi import FastAPI, Request, Response
 from starlette.requests import Request as PlainRequest
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from dashboard.sign_in.credentials import current_credentials, remember_credentials
@@ -20,6 +20,7 @@ from dashboard.transport import ResetReportingTransport
 __all__ = ["forward_sessions", "sign_in_route"]
 
 SESSION: Final = "/api/v1/session"
+COOKIES: Final = {"rlvitals_session": False, "__Host-rlvitals_session": True}  # the collector's; is it for TLS alone
 FORWARD_SECONDS: Final = 20.0  # the collector asks the OpenID Connect provider up to three times, 5 s each
 POLICY: Final = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
@@ -77,9 +78,8 @@ def forward_sessions(app: FastAPI, api_url: str) -> None:
             asking = httpx2.AsyncClient(base_url=api_url, timeout=FORWARD_SECONDS, transport=transport, trust_env=False)
             async with asking as client:
                 answer = await client.request(request.method, path, content=await request.body(), headers=headers)
-        except httpx2.HTTPError:
-            # The page itself says that the collector does not answer.
-            return Response('{"name": null, "by_key": false, "oidc": null}', media_type="application/json")
+        except httpx2.HTTPError as error:
+            return _unreachable(request.method, f"The collector does not answer ({type(error).__name__}); try again")
         forwarded = Response(answer.content, status_code=answer.status_code, media_type="application/json")
         for name in ("location", "cache-control"):
             if name in answer.headers:
@@ -91,3 +91,13 @@ def forward_sessions(app: FastAPI, api_url: str) -> None:
     app.add_api_route(SESSION, forward, methods=["GET", "POST", "DELETE"])
     for path in ("methods", "oidc", "oidc/callback"):
         app.add_api_route(f"{SESSION}/{path}", forward, methods=["GET"])
+
+
+def _unreachable(method: str, detail: str) -> Response:
+    """Return the answer where the collector gives none; a sign-out needs none, for it only removes the cookie."""
+    if method != "DELETE":
+        return JSONResponse({"error": "Unreachable", "detail": detail}, status_code=httpx2.codes.BAD_GATEWAY)
+    answer = JSONResponse({"status": "signed out"})
+    for name, secure in COOKIES.items():
+        answer.delete_cookie(name, httponly=True, samesite="lax", secure=secure)
+    return answer

@@ -49,6 +49,11 @@ def test_a_browser_signs_in_and_out(guarded, visit, scheme):
     visit.page.goto(f"{guarded.live.url}/runs/{run}/alerts/{alert['id']}")
     visit.page.get_by_role("button", name="Acknowledge").click()
     expect(visit.page.locator(".alert-head").get_by_text("the dashboard (anna)")).to_be_visible()
+    visit.page.route("**/api/v1/session", lambda route: route.fulfill(status=502))
+    visit.page.get_by_role("button", name="Sign out anna").click()  # it stays signed in, and says so
+    expect(visit.page.locator("#live-state")).to_have_attribute("data-unsent", "")
+    visit.page.unroute("**/api/v1/session")
+    visit.complaints.clear()  # the browser reports the answer 502
     visit.page.get_by_role("button", name="Sign out anna").click()
     visit.page.wait_for_url("**/sign-in")
     assert visit.page.context.cookies() == []

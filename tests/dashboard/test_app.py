@@ -24,6 +24,7 @@ from dashboard.pages.rules.page import rules_page
 from dashboard.pages.run.page import run_page
 from dashboard.pages.settings.page import settings_page
 from dashboard.settings import Settings
+from monitor_server.access.sessions import COOKIE, host_cookie
 
 
 @pytest.fixture
@@ -242,6 +243,24 @@ def test_on_its_own_it_serves_pages_and_health(collector):
         assert client.get("/healthz").json() == {"status": "ok"}
         assert client.get("/").status_code == 200
         assert client.get("/api/v1/runs").status_code == 404
+
+
+def test_on_its_own_it_does_not_answer_for_a_collector_that_is_away():
+    """Else a page would take the restart of a collector for the sign-in of somebody else, and load itself again."""
+    with TestClient(create_app(api_url="http://127.0.0.1:9"), base_url="http://127.0.0.1") as client:
+        for path in ("session", "session/methods", "stream"):
+            assert client.get(f"/api/v1/{path}").status_code == 502, path
+        refused = client.post("/api/v1/session", json={"key": "rlv_any"})
+        assert (refused.status_code, "does not answer" in refused.json()["detail"]) == (502, True)
+
+
+def test_on_its_own_it_signs_out_while_the_collector_is_away():
+    """Nothing else than the cookie holds a session."""
+    with TestClient(create_app(api_url="http://127.0.0.1:9"), base_url="https://127.0.0.1") as client:
+        for secure in (False, True):
+            client.cookies.set(host_cookie(COOKIE, secure=secure), "signed", domain="127.0.0.1")
+        assert client.delete("/api/v1/session").status_code == 200
+        assert not client.cookies
 
 
 def test_settings_are_read_from_the_environment(monkeypatch):
