@@ -14,7 +14,7 @@ from dashboard.collector_client.request_outcomes import note_failure, note_saved
 from dashboard.sign_in.credentials import current_credentials
 from dashboard.transport import ResetReportingTransport
 
-__all__ = ["PAGE_ITEMS", "Query", "Requests", "item_path", "without_credentials"]
+__all__ = ["MAX_ITEMS", "PAGE_ITEMS", "Query", "Requests", "item_path", "without_credentials"]
 
 PAGE_ITEMS: Final = 200
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest

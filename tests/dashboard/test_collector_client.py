@@ -285,6 +285,26 @@ def test_a_signal_in_several_parts_is_put_together(serve):
     assert len(found["s"]["values"]) == 4
 
 
+def test_a_firing_alert_and_the_newest_phase_are_read_whatever_came_before_or_after(serve):
+    """Of 1,200 alerts the oldest fires, and the newest of 1,200 phases is that of the run."""
+    app = FastAPI()
+
+    @app.get("/api/v1/runs/a/alerts")
+    def alerts(cursor: int = 0, state: str | None = None) -> dict[str, object]:
+        held = [{"id": f"{n}", "state": "firing" if n == 1199 else "resolved"} for n in range(1200)]
+        found = [one for one in held if state in {None, one["state"]}]
+        return {"items": found[cursor : cursor + 200], "next": cursor + 200 if len(found) > cursor + 200 else None}
+
+    @app.get("/api/v1/runs/a/phases")
+    def phases() -> dict[str, object]:
+        return {"items": [{"phase": "decay", "from_step": n, "to_step": n} for n in range(1200)]}
+
+    url = serve(app)
+    read = ask(url, lambda api: api.alerts.all("a"))
+    assert (len(read), read[-1]["id"]) == (1001, "1199")
+    assert ask(url, lambda api: api.runs.phases("a"))[-1]["from_step"] == 1199
+
+
 @pytest.fixture
 def serve():
     """Serve an application in a thread until the test ends."""

@@ -143,6 +143,14 @@ def test_the_newest_resolved_alerts_are_listed_and_the_others_counted(texts):
     assert shown[-2:] == ["7 earlier ones are not listed: ", "/api/v1/alerts?run_id=a&state=resolved"]
 
 
+def test_more_resolved_alerts_than_are_read_are_not_counted_as_all(texts):
+    """A thousand are read; the firing one is older than these."""
+    past = [alert("a", id=str(step), state="resolved", opened_step=step, resolved_step=step) for step in range(1000)]
+    shown = texts(alert_list([*past, alert("a", opened_step=0)]))
+    assert "Nothing fires." not in shown
+    assert {"1,000 or more resolved", "950 or more earlier ones are not listed: "} <= set(shown)
+
+
 def test_resolved_alerts_are_few_components():
     """Dash needs minutes to update a page with as many components as fifty alerts with their evidence have elements."""
     evidence = {f"part {number}": number for number in range(30)}

@@ -4,7 +4,7 @@ from typing import cast
 
 from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.errors import error_of_answer
-from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.collector_client.http_requests import MAX_ITEMS, PAGE_ITEMS, Query, Requests, item_path
 from dashboard.collector_client.types.alerts import AlertItem, HistoryItem, JudgementItem
 from dashboard.collector_client.types.responses import Attribution
 
@@ -22,12 +22,19 @@ class Alerts:
         self._requests = requests
 
     async def all(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
-        """Read the alerts of one run or of all runs, in one state or in any."""
+        """Read the newest `MAX_ITEMS` alerts of one run or of all runs, in one state or in any.
+
+        Of alerts in any state, those that fire are read also where they are older.
+        """
         query: Query = {"limit": PAGE_ITEMS}
         if state is not None:
             query["state"] = state
         path = "/alerts" if run_id is None else item_path("runs", run_id, "alerts")
-        return read_as(list[AlertItem], await self._requests.items(path, query))
+        newest = read_as(list[AlertItem], await self._requests.items(path, query))
+        if state is not None or len(newest) < MAX_ITEMS:
+            return newest
+        known = {alert["id"] for alert in newest}
+        return newest + [alert for alert in await self.all(run_id, state="firing") if alert["id"] not in known]
 
     async def get(self, alert_id: str) -> AlertItem:
         """Read one alert."""

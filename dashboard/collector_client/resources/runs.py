@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from dashboard.collector_client.answers import read_as
 from dashboard.collector_client.errors import NotFoundError
-from dashboard.collector_client.http_requests import PAGE_ITEMS, Query, Requests, item_path
+from dashboard.collector_client.http_requests import MAX_ITEMS, PAGE_ITEMS, Query, Requests, item_path
 from dashboard.collector_client.types.alerts import ActionItem, JudgementItem, WarrantyItem
 from dashboard.collector_client.types.runs import (
     ExpectedRangeItem,
@@ -147,8 +147,9 @@ class Runs:
         return series
 
     async def phases(self, run_id: str) -> list[PhaseItem]:
-        """Read a run's phases, oldest first."""
-        return cast("list[PhaseItem]", await self._requests.items(item_path("runs", run_id, "phases"), {}))
+        """Read a run's newest `MAX_ITEMS` phases, oldest first."""
+        answer = await self._requests.get(item_path("runs", run_id, "phases"), {})
+        return cast("list[PhaseItem]", answer["items"])[-MAX_ITEMS:]
 
     async def marks(self, run_id: str) -> list[MarkItem]:
         """Read what happened to a run at a step, in the order of steps."""

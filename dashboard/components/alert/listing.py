@@ -10,6 +10,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from dashboard.collector_client.http_requests import MAX_ITEMS
 from dashboard.collector_client.types.alerts import AlertItem, kind_name
 from dashboard.collector_client.urgency import firing
 from dashboard.components.alert.evidence import evidence_table
@@ -31,20 +32,23 @@ def alert_list(alerts: Sequence[AlertItem]) -> list[Component]:
     parts: list[Component] = [html.H2("Alerts")]
     parts += [_card(alert, _evidence(alert)) for alert in held] or [html.P("Nothing fires.", className="calm")]
     if past:
-        earlier = [_earlier(past[MOST_RESOLVED:])] if len(past) > MOST_RESOLVED else []
+        or_more = " or more" if len(alerts) >= MAX_ITEMS else ""  # older ones were not read
+        earlier = [_earlier(past[MOST_RESOLVED:], or_more)] if len(past) > MOST_RESOLVED else []
         cards = [_card(alert, evidence_table(alert.get("evidence") or {})) for alert in past[:MOST_RESOLVED]]
         listed = html.Div(**{"data-html": html_text([*cards, *earlier])})
-        title = html.Summary(f"{len(past)} resolved")
+        title = html.Summary(f"{len(past):,}{or_more} resolved")
         parts.append(
             html.Details([title, listed], className="past-alerts", **{"data-part": f"past {past[0]['run_id']}"})
         )
     return parts
 
 
-def _earlier(alerts: Sequence[AlertItem]) -> Component:
+def _earlier(alerts: Sequence[AlertItem], or_more: str) -> Component:
     """Return how many resolved alerts are not listed, and where they are."""
     address = f"/api/v1/alerts?run_id={alerts[0]['run_id']}&state=resolved"
-    return html.P([f"{len(alerts)} earlier ones are not listed: ", html.A(address, href=address)], className="calm")
+    return html.P(
+        [f"{len(alerts):,}{or_more} earlier ones are not listed: ", html.A(address, href=address)], className="calm"
+    )
 
 
 def alert_head(alert: AlertItem, *, run: str, to_do: str = "") -> Component:
