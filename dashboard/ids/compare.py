@@ -12,6 +12,7 @@ GROUP: Final = "compare-group"
 SMOOTHING: Final = "compare-smoothing"
 BODY: Final = "compare-body"
 REFRESH: Final = "compare-refresh"  # changes when the compared runs have changed
+FOLLOWED: Final = "compare-followed"  # what a refresh has read, and for which values of the controls
 LEGEND: Final = "compare-legend"
 OUTCOMES: Final = "compare-outcomes"
 ZOOM: Final = "compare-zoom"  # the interval of the axis that is shown, two numbers with a comma, or empty

@@ -197,31 +197,14 @@ async def refuse_unknown_path(request: Request, error: Exception) -> JSONRespons
 def _outputs(given: object, declared: Any) -> object:  # noqa: ANN401 - Dash's own type has no name
     places, outputs = _to_list(given), _to_list(declared)
     is_of_shape = isinstance(given, list) == isinstance(declared, list) and len(places) == len(outputs)
-    if not (is_of_shape and all(map(_are_of_output, places, outputs))):
+    if not (is_of_shape and all(map(_is_of_output, places, outputs))):
         raise ValueError("outputs must be those of output")
     return given
 
 
-def _are_of_output(given: object, output: Any) -> bool:  # noqa: ANN401 - likewise
-    """Return whether an update names an output, or, if the output is a pattern, a list of components that match it."""
-    if not isinstance(output.component_id, dict):
-        return _place(given) == (output.component_id, output.component_property)
-    return isinstance(given, list) and all(
-        (place := _place(one)) is not None
-        and place[1] == output.component_property
-        and _fits(place[0], output.component_id)
-        for one in given
-    )
-
-
-def _fits(identity: object, pattern: Mapping[str, object]) -> bool:
-    """Return whether an id has the keys of a pattern, a text for each key, and the texts that the pattern states."""
-    return (
-        isinstance(identity, dict)
-        and identity.keys() == pattern.keys()
-        and all(isinstance(value, str) for value in identity.values())
-        and all(identity[name] == value for name, value in pattern.items() if isinstance(value, str))
-    )
+def _is_of_output(given: object, output: Any) -> bool:  # noqa: ANN401 - likewise
+    """Return whether an update names an output; no callback of the server has a pattern as its output."""
+    return _place(given) == (output.component_id, output.component_property)
 
 
 def _to_list(value: Any) -> list[Any]:  # noqa: ANN401 - likewise

@@ -164,3 +164,28 @@ def test_a_comparison_follows_the_runs_that_it_shows(collector, visit):
     page.wait_for_function(last, arg=25)
     assert len([request for request in drawn if "compare-refresh" in (request.post_data or "")]) <= 2
     expect(page.locator(".table-card").first).to_contain_text("25")
+
+
+def test_a_refresh_that_is_answered_late_does_not_undo_what_was_chosen_since(collector, visit):
+    """The reader chooses a logarithmic axis while the answer for the linear one is on its way."""
+    page = visit.page
+    page.goto(f"{collector.url}/compare?run={run(collector, 'late', 0.1)}&signal=own/signal")
+    is_drawn = """(type) => document.querySelector('.compare-chart .js-plotly-plot')?.layout?.yaxis.type === type"""
+    page.wait_for_function(is_drawn, arg="linear")
+    page.evaluate("""() => {
+        const send = window.fetch;
+        window.fetch = async (address, options) => {
+            const answer = await send(address, options);
+            if (String(options?.body).includes("compare-refresh.data")) await new Promise((go) => (window.letGo = go));
+            return answer;
+        };
+        dash_clientside.set_props("compare-refresh", { data: 1 });
+    }""")
+    page.wait_for_function("() => window.letGo")
+    page.evaluate("dash_clientside.set_props('compare-scale', { value: 'log' })")
+    page.wait_for_function(is_drawn, arg="log")
+    page.evaluate("() => { window.letGo(); window.letGo = null; }")
+    page.wait_for_function("() => !window.rlvitals.requests.isAsking()")
+    page.evaluate("dash_clientside.set_props('compare-refresh', { data: 2 })")
+    page.wait_for_function("() => window.letGo")  # so the late answer has been drawn, if it is
+    assert page.evaluate(is_drawn, "log")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update, set_props
+from dash import ALL, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
@@ -39,6 +39,15 @@ ZOOMED: Final = """(changes, align, zoom) => {
     if (zoomed) return `${zoomed["xaxis.range[0]"]},${zoomed["xaxis.range[1]"]}`;
     return zoom && made.some((change) => change["xaxis.autorange"]) ? "" : window.dash_clientside.no_update;
 }"""
+# Draws what a refresh has read, unless the reader has chosen something else since.
+FOLLOWED: Final = f"""(read, charts, ...asked) => {{
+    const {{ no_update, set_props }} = window.dash_clientside;
+    const isAskedFor = read && JSON.stringify(read.asked) === JSON.stringify(asked);
+    if (isAskedFor && read.gone) set_props("{compare_ids.BODY}", {{ children: read.gone }});
+    const drawn = isAskedFor && !read.gone ? read : {{ figures: {{}} }};
+    const figures = charts.map(({{ signal }}) => drawn.figures[signal] ?? no_update);
+    return [figures, drawn.legend ?? no_update, drawn.outcomes ?? no_update, drawn.options ?? no_update];
+}}"""
 
 
 async def compare_page(api_url: str, query: str = "") -> Component:
@@ -58,6 +67,7 @@ async def compare_page(api_url: str, query: str = "") -> Component:
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "compare", "title": "Compare"}),
             dcc.Store(id=compare_ids.REFRESH),
+            dcc.Store(id=compare_ids.FOLLOWED),
             dcc.Store(id=compare_ids.ZOOM, data=asked.get("zoom", [""])[0]),
             *_left_out(named, {run["id"] for run in chosen}),
             controls(offered, chosen, asked),
@@ -105,24 +115,23 @@ def register(app: Dash, api_url: str) -> None:
         _: int | None,
         offered: list[str] | None,
         *asked: Any,  # noqa: ANN401 - the values of the controls
-    ) -> tuple[list[object], object, object, object]:
-        charts = [place["id"]["signal"] for place in ctx.outputs_list[0]]
-        unchanged: list[object] = [no_update] * len(charts)
+    ) -> object:
         if not asked[0]:
-            return unchanged, no_update, no_update, no_update
+            return no_update
         try:
             read = await read_comparison(api_url, ComparisonChoice.of(*asked))
         except NotFoundError as error:  # the page is drawn anew, without the run
-            set_props(compare_ids.BODY, {"children": waiting("The runs cannot be compared", str(error))})
-            return unchanged, no_update, no_update, no_update
+            return {"asked": asked, "gone": waiting("The runs cannot be compared", str(error))}
         except ApiError:  # it is read again
-            return unchanged, no_update, no_update, no_update
-        figures = read.figures()
-        drawn: list[object] = [figures.get(signal, no_update) for signal in charts]
-        # An open menu loses the typed text when its choices are set again.
-        options = no_update if read.choosable_signals == offered else read.choosable_signals
-        legend_ = legend(read.runs, is_grouped=read.choice.is_grouped)
-        return drawn, legend_.children, outcomes(read.runs, read.alerts).children, options
+            return no_update
+        return {
+            "asked": asked,
+            "figures": read.figures(),
+            "legend": legend(read.runs, is_grouped=read.choice.is_grouped).children,
+            "outcomes": outcomes(read.runs, read.alerts).children,
+            # An open menu loses the typed text when its choices are set again.
+            "options": None if read.choosable_signals == offered else read.choosable_signals,
+        }
 
     controls_ = (
         (compare_ids.RUNS, "value"),
@@ -135,17 +144,26 @@ def register(app: Dash, api_url: str) -> None:
     )
     chosen = [Input(*control) for control in controls_]
     app.callback(Output(compare_ids.BODY, "children"), Output(compare_ids.SIGNALS, "options"), *chosen)(draw)
-    # The charts stay while their figures change, so that a zoom or a hover of the reader is not lost.
+    asked_for = [State(*control) for control in controls_]
     app.callback(
+        Output(compare_ids.FOLLOWED, "data"),
+        Input(compare_ids.REFRESH, "data"),
+        State(compare_ids.SIGNALS, "options"),
+        *asked_for,
+        prevent_initial_call=True,
+    )(follow)
+    # The charts stay while their figures change, so that a zoom or a hover of the reader is not lost.
+    app.clientside_callback(
+        FOLLOWED,
         Output(compare_ids.chart(ALL), "figure"),
         Output(compare_ids.LEGEND, "children"),
         Output(compare_ids.OUTCOMES, "children"),
         Output(compare_ids.SIGNALS, "options", allow_duplicate=True),
-        Input(compare_ids.REFRESH, "data"),
-        State(compare_ids.SIGNALS, "options"),
-        *(State(*control) for control in controls_),
+        Input(compare_ids.FOLLOWED, "data"),
+        State(compare_ids.chart(ALL), "id"),
+        *asked_for,
         prevent_initial_call=True,
-    )(follow)
+    )
     app.clientside_callback(
         ZOOMED,
         Output(compare_ids.ZOOM, "data"),
