@@ -96,7 +96,7 @@ def register(app: Dash, api_url: str) -> None:
             first = await _only_run(api_url) if not shown and counts.total == 1 else None
         except ApiError as error:
             return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 4
-        if not counts.total:
+        if not counts.total and not shown:  # the page says how to connect
             return (no_update,) * 5
         address = f"/runs/{first}" if first else no_update
         projects = counts.projects(project)
