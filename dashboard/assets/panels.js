@@ -309,12 +309,14 @@
     const x = [];
     const y = [];
     const smooth = [];
+    const number = panelNumber(graph);
     let last = line.x[line.x.length - 1];
     for (const step of steps) {
       if (!(signal in step.signals) || step.step <= line.meta.last_step) continue;
       const place = placeOf(step, line.meta, last);
       if (place === null) continue;
       line.meta.last_step = step.step;
+      if (number) number.dataset.number = step.signals[signal] ?? number.dataset.number;
       const value = step.signals[signal];
       const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
       if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, place - last, value));
@@ -327,8 +329,6 @@
     const traces = average >= 0 ? [0, average] : [0];
     const columns = average >= 0 ? { x: [x, x], y: [y, smooth] } : { x: [x], y: [y] };
     window.Plotly.extendTraces(graph, columns, traces);
-    const number = panelNumber(graph);
-    if (number) number.dataset.number = steps[steps.length - 1].signals[signal] ?? number.dataset.number;
   }
 
   document.addEventListener("click", (event) => {

@@ -105,6 +105,10 @@ def test_a_smoothed_curve_lies_over_the_raw_values_and_grows_with_them(collector
     is_drawn(visit, "alpha/a", "graph.data.length === 3 && graph.layout.yaxis.type === 'log'")
     collector.run(run="smooth", records=steps(30, 31))
     is_drawn(visit, "alpha/a", "[0, 2].every((at) => graph.data[at].x.at(-1) === 30)")
+    both = [{"step": 31, "signals": {"alpha/a": 0.25}}, {"step": 32, "signals": {"beta/a": 1}}]
+    visit.page.evaluate("(steps) => window.rlvitals.panels.extend(steps)", both)
+    number = visit.page.locator('[data-panel="alpha/a"] [data-number]')
+    expect(number).to_have_attribute("data-number", "0.25")  # of the newest step that has the signal
 
 
 def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, visit):
