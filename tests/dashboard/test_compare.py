@@ -195,7 +195,19 @@ def test_settings_that_differ_are_found_in_any_depth():
         [{"lr": 1e-3, "seed": 1, "kl": {"beta": 0.0}}, {"lr": 1e-3, "seed": 2, "kl": {"beta": 0.1}}, {}]
     )
     assert found == {"lr": ["0.001", "0.001", "–"], "seed": ["1", "2", "–"], "kl.beta": ["0", "0.1", "–"]}
-    assert differences([{"a": 1}, {"a": 1}]) == {}
+    assert differences([{"a": 1, "b": [True, 2]}, {"a": 1.0, "b": [True, 2.0]}]) == {}
+
+
+def test_settings_that_are_nearly_equal_differ():
+    """Four digits of them are equal, or the words for them; the exact values are shown."""
+    first = {"gamma": 0.99995, "mask": True, "stop": None, "lr": [0.1]}
+    found = differences([first, {"gamma": 0.99996, "mask": "yes", "stop": [], "lr": [0.10000001]}, first])
+    assert found == {
+        "gamma": ["0.99995", "0.99996", "0.99995"],
+        "lr": ["[0.1]", "[0.10000001]", "[0.1]"],
+        "mask": ["True", "'yes'", "True"],
+        "stop": ["None", "[]", "None"],
+    }
 
 
 def test_no_configuration_is_not_an_equal_one(texts):

@@ -124,8 +124,25 @@ def differences(configs: Sequence[Mapping[str, object]]) -> dict[str, list[str]]
     """Return the settings whose values differ, each with its value in every configuration; nested names have dots."""
     flat = [dict(_flatten(config)) for config in configs]
     names = sorted(set().union(*flat)) if flat else []
-    values = {name: [plain(held[name]) if name in held else NONE for held in flat] for name in names}
-    return {name: held for name, held in values.items() if len(set(held)) > 1}
+    return {name: texts for name in names if (texts := _differing([held.get(name, NONE) for held in flat]))}
+
+
+def _differing(values: Sequence[object]) -> list[str]:
+    """Return the texts of values that differ, exact ones where the short ones would be equal; empty if none differs."""
+    kinds = set(map(_identity, values))
+    if len(kinds) < 2:  # noqa: PLR2004 - one value does not differ
+        return []
+    short = [plain(value) for value in values]
+    if len(set(short)) == len(kinds):
+        return short
+    return [NONE if value is NONE else repr(value) for value in values]
+
+
+def _identity(value: object) -> str:
+    """Return a text that equal values share: 1 and 1.0 are equal, 1 and true are not."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_identity, value))}]"
+    return repr(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _flatten(config: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
