@@ -111,6 +111,12 @@ def test_evidence_that_we_do_not_know_is_shown_all_the_same(texts):
     assert texts(evidence_table({"drift_per_step": 0.25})) == ["drift per step", "0.25"]
 
 
+def test_a_statistic_that_is_no_number_is_not_compared(texts):
+    """It is neither above its threshold, nor below it, nor equal."""
+    shown = texts(evidence_table({"statistic": math.nan, "threshold": 0.5}))
+    assert shown == ["statistic", "NaN", "threshold", "0.5"]
+
+
 def test_firing_alerts_stand_open_and_resolved_ones_folded(texts):
     """Gravest first; resolved below; pending not at all."""
     alerts = [

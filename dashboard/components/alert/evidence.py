@@ -1,5 +1,6 @@
 """Draws the evidence of an alert: the measured values, the threshold, and the false-alarm rate."""
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,9 +38,11 @@ def evidence_table(evidence: Mapping[str, object]) -> Component:
 
 
 def _comparison(evidence: Mapping[str, object]) -> Component | None:
-    """Return the comparison of statistic and threshold, if the evidence holds both."""
+    """Return the comparison of statistic and threshold, if the evidence holds both; NaN is not comparable."""
     statistic, threshold = evidence.get("statistic"), evidence.get("threshold")
     if not isinstance(statistic, int | float) or not isinstance(threshold, int | float):
+        return None
+    if math.isnan(statistic) or math.isnan(threshold):
         return None
     sign = ">" if statistic > threshold else "<" if statistic < threshold else "="
     return html.Div(
