@@ -6,6 +6,11 @@ import pytest
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.components.forecast import forecast_parts
+from dashboard.pages.run import page
+from monitor_server.detection.protocol import Phase
+from tests.dashboard.callbacks import Callbacks
+from tests.live import eventually
+from tests.monitor_server.conftest import ScriptedEngine
 
 
 def forecast(model="likelihood", probability=0.43, drivers=()):
@@ -56,3 +61,13 @@ def test_a_run_without_forecast_says_why(collector, texts):
     assert asyncio.run(asking()) is None
     assert "no step has been processed yet" in " ".join(texts(forecast_parts(None)))
     assert texts(forecast_parts(None, phase="collapsed")) == ["There is no forecast: the run has collapsed."]
+
+
+def test_the_words_for_a_run_without_forecast_stay_when_it_is_read_again(start_collector, texts):
+    """The forecast of an open page is read every ten seconds."""
+    live = start_collector(engine=ScriptedEngine)
+    collapsed = list(Phase).index(Phase.COLLAPSED)
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"phase": float(collapsed)}}])
+    eventually(lambda: live.get(f"/runs/{run_id}")["phase"] == "collapsed")
+    drawn = Callbacks(live.url, page).call("forecast", 1, {"run": run_id})
+    assert texts(drawn) == ["There is no forecast: the run has collapsed."]

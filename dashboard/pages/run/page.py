@@ -1,5 +1,6 @@
 """The run page, at ``/runs/<id>``: header, alerts and actions, and the figure, which grows with the run."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -136,7 +137,8 @@ def register(app: Dash, api_url: str) -> None:
     async def forecast(_changed: object, live: dict[str, str]) -> object:
         try:
             async with ApiClient(api_url) as api:
-                return forecast_parts(await api.runs.forecast(live["run"]))
+                found, run = await asyncio.gather(api.runs.forecast(live["run"]), api.runs.get(live["run"]))
+                return forecast_parts(found, phase=run["phase"])
         except ApiError:
             return no_update
 
