@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, Response, StreamingResponse
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.errors import ApiError
 from dashboard.collector_client.http_requests import without_credentials
 from dashboard.components.page_frame import message, shell
 from dashboard.first_view.document import FirstView
@@ -53,7 +53,7 @@ from dashboard.pages.settings import (
 )
 from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
-from dashboard.sign_in.page import forward_sessions, sign_in_route
+from dashboard.sign_in.page import forward_requests, sign_in_route
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 
 __all__ = ["attach", "create_app"]
@@ -161,12 +161,18 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
             async with ApiClient(api_url) as api:
                 report = await api.alerts.incident(alert_id)
         except ApiError as error:
-            return PlainTextResponse(str(error), status_code=404 if isinstance(error, NotFoundError) else 502)
+            return PlainTextResponse(str(error), status_code=error.status)
         headers = {"Content-Disposition": f'attachment; filename="incident-{alert_id}.html"'}
         return Response(report, media_type="text/html", headers=headers)
 
-    forward_sessions(app, api_url)
-    attach(app, api_url=api_url, connect_url=connect_url or without_credentials(api_url))
+    shown_url = connect_url or without_credentials(api_url)
+
+    @app.get("/docs")
+    async def docs() -> RedirectResponse:
+        return RedirectResponse(f"{shown_url.rstrip('/')}/docs")
+
+    forward_requests(app, api_url)
+    attach(app, api_url=api_url, connect_url=shown_url)
     return app
 
 

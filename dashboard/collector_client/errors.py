@@ -22,6 +22,8 @@ class UnreachableError(ApiError):
 class NotFoundError(ApiError):
     """The collector has no such run or alert."""
 
+    status = httpx2.codes.NOT_FOUND
+
 
 def error_of_answer(status: int, detail: str) -> ApiError:
     """Return the error for the status and the detail of the collector's answer."""

@@ -17,7 +17,7 @@ from dashboard.sign_in.credentials import current_credentials, remember_credenti
 from dashboard.theme import style_sheet
 from dashboard.transport import ResetReportingTransport
 
-__all__ = ["forward_sessions", "sign_in_route"]
+__all__ = ["forward_requests", "sign_in_route"]
 
 SESSION: Final = "/api/v1/session"
 COOKIES: Final = {"rlvitals_session": False, "__Host-rlvitals_session": True}  # the collector's; is it for TLS alone
@@ -66,8 +66,8 @@ def sign_in_route() -> Route:
     return Route("/sign-in", sign_in, methods=["GET"], name="sign-in")
 
 
-def forward_sessions(app: FastAPI, api_url: str) -> None:
-    """Forward sign-in and sign-out to the collector, and cookies back, for a dashboard in a separate process."""
+def forward_requests(app: FastAPI, api_url: str) -> None:
+    """Forward sign-in, sign-out and the list of alerts to the collector, for a dashboard in a separate process."""
 
     async def forward(request: Request) -> Response:
         remember_credentials(request.scope["headers"])
@@ -91,6 +91,7 @@ def forward_sessions(app: FastAPI, api_url: str) -> None:
     app.add_api_route(SESSION, forward, methods=["GET", "POST", "DELETE"])
     for path in ("methods", "oidc", "oidc/callback"):
         app.add_api_route(f"{SESSION}/{path}", forward, methods=["GET"])
+    app.add_api_route("/api/v1/alerts", forward, methods=["GET"])  # to which the page of a run links
 
 
 def _unreachable(method: str, detail: str) -> Response:

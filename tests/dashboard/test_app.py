@@ -7,6 +7,7 @@ from pathlib import Path
 
 import plotly
 import pytest
+from dash import no_update
 from dash.development.base_component import Component
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -18,6 +19,7 @@ from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
 from dashboard.page_delivery.own_files import PLOTLY
 from dashboard.pages.compare.page import compare_page
+from dashboard.pages.fleet import page as fleet_pages
 from dashboard.pages.fleet.page import fleet_page
 from dashboard.pages.responses import responses_page
 from dashboard.pages.rules.page import rules_page
@@ -25,6 +27,8 @@ from dashboard.pages.run.page import run_page
 from dashboard.pages.settings.page import settings_page
 from dashboard.settings import Settings
 from monitor_server.access.sessions import COOKIE, host_cookie
+from tests.dashboard.callbacks import Callbacks
+from tests.monitor_server.access.conftest import Guarded
 
 
 @pytest.fixture
@@ -173,6 +177,14 @@ def test_the_fleet_page_counts_every_run(mounted, texts):
     assert texts(page)[-5:-3] == ["3 runs", "3 running"]
 
 
+def test_the_fleet_page_counts_no_runs_after_the_last_one_was_deleted(mounted, texts):
+    """A page that has shown none keeps its words about connecting a trainer."""
+    fleet = Callbacks(mounted.url, fleet_pages)
+    summary, count, *_ = fleet.call("refresh", 1, 1, ["p"], None)
+    assert (texts(summary), count) == (["0 runs"], 0)
+    assert fleet.call("refresh", 1, 0, [], None) == (no_update,) * 5
+
+
 def test_the_run_page_draws_what_the_collector_holds(mounted, run_name):
     """The figure's points are the values that were sent, NaN as a gap and a mark."""
     values = [0.25, 0.5, "NaN", 1.0]
@@ -238,11 +250,24 @@ def test_a_collector_that_is_down_is_reported_plainly(page, texts):
 
 
 def test_on_its_own_it_serves_pages_and_health(collector):
-    """Of the API it serves only the stream."""
+    """Of the API it serves only what its pages ask for in the browser."""
     with TestClient(create_app(api_url=collector.url), base_url="http://127.0.0.1") as client:
         assert client.get("/healthz").json() == {"status": "ok"}
         assert client.get("/").status_code == 200
         assert client.get("/api/v1/runs").status_code == 404
+
+
+def test_on_its_own_every_address_leads_somewhere(start_collector):
+    """The bar links to the reference of the API, and the page of a run to its alerts; a refusal keeps its status."""
+    guarded = Guarded(start_collector(dashboard=""))
+    key = guarded.key("admin", name="everything")
+    with TestClient(create_app(api_url=guarded.live.url), base_url="http://127.0.0.1") as client:
+        docs = client.get("/docs", follow_redirects=False)
+        assert docs.headers["location"] == f"{guarded.live.url}/docs"
+        address = "/api/v1/alerts?run_id=a&state=resolved"
+        assert client.get(address).status_code == 401
+        assert client.get(address, headers={"Authorization": f"Bearer {key}"}).json()["items"] == []
+        assert client.get("/api/v1/alerts/a/incident").status_code == 401
 
 
 def test_on_its_own_it_does_not_answer_for_a_collector_that_is_away():
