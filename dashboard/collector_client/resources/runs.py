@@ -75,6 +75,11 @@ class Runs:
         answer = await self._requests.get("/runs", asked | ({"group_by": group_by} if group_by else {}))
         return read_as(list[RunItem], answer["items"]), cast("int", answer["total"])
 
+    async def every(self, wanted: Query, *, most: int) -> list[RunItem]:
+        """Read each run that matches once, whatever changes meanwhile: the newest first, ``most`` at most."""
+        query: Query = {**wanted, "limit": RUN_PAGE_ITEMS}
+        return read_as(list[RunItem], await self._requests.items("/runs", query, most=most))
+
     async def rows(
         self, wanted: Query, *, sort: str, group_by: str, closed: Sequence[str], offset: int, limit: int
     ) -> tuple[list[RunRow], int, int]:

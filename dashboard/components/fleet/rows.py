@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from dashboard.collector_client.types.runs import RunItem, RunRow, shown_name
 
-__all__ = ["build_grouped_row", "fleet_row", "state_of", "thin"]
+__all__ = ["build_grouped_row", "exact_row", "fleet_row", "state_of", "thin"]
 
 SPARKLINE_POINTS: Final = 40
 FAILING: Final = frozenset({"decay", "acceleration", "collapsed"})  # phases that the head of a group names
@@ -52,6 +52,16 @@ def fleet_row(run: RunItem) -> Row:
         "last_seen": run.get("last_seen"),
         "started_at": run.get("started_at"),
         "archived": run.get("archived", False),
+    }
+
+
+def exact_row(run: RunItem) -> Row:
+    """Return the row of a run for a file: no number of the run is rounded."""
+    return fleet_row(run) | {
+        "step_seconds": run.get("step_seconds"),
+        "reward": run.get("reward"),
+        "change": run.get("reward_change"),
+        "gpu_hours": run.get("alert_gpu_hours"),
     }
 
 

@@ -10,8 +10,9 @@ from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.collector_client.http_requests import Query
+from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.fleet.grid_request import Controls, build_run_query, left_out, limit_closed_groups, sort_of
-from dashboard.components.fleet.rows import build_grouped_row, fleet_row
+from dashboard.components.fleet.rows import build_grouped_row, exact_row, fleet_row
 from dashboard.components.fleet.table import COLUMNS
 from dashboard.components.page_frame import waiting
 from dashboard.components.values import csv_cell
@@ -112,14 +113,30 @@ async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> 
     """Return the shown columns of all matching runs, in the order of the table."""
     names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS}
     columns = [name for name in asked["columns"] if name in names]
-    wanted, sort = build_run_query(asked, controls), sort_of(asked)
     text = io.StringIO()
     lines = csv.writer(text)
     lines.writerow([names[name] for name in columns])
-    for offset in range(0, MAX_CSV_ROWS, CSV_PART):
-        runs, _ = await api.runs.part(wanted, sort=sort, offset=offset, limit=CSV_PART, group_by=controls.group or "")
-        rows = [fleet_row(run) for run in runs]
-        lines.writerows([csv_cell(row[name]) for name in columns] for row in rows)
-        if len(rows) < CSV_PART:
-            break
+    rows = [exact_row(run) for run in await _all_runs(api, build_run_query(asked, controls), asked, controls)]
+    lines.writerows([csv_cell(row[name]) for name in columns] for row in rows)
     return text.getvalue()
+
+
+async def _all_runs(api: ApiClient, wanted: Query, asked: Mapping[str, Any], controls: Controls) -> list[RunItem]:
+    """Return each matching run once, in the order of the table.
+
+    The order changes while runs go on, so that the parts of an ordered list may have a run twice, and lack another one.
+    They tell the order alone where there are several.
+    """
+    ordered: list[RunItem] = []
+    for offset in range(0, MAX_CSV_ROWS, CSV_PART):
+        part, _ = await api.runs.part(
+            wanted, sort=sort_of(asked), offset=offset, limit=CSV_PART, group_by=controls.group or ""
+        )
+        ordered += part
+        if len(part) < CSV_PART:
+            break
+    if len(ordered) < CSV_PART:
+        return ordered
+    places = {run["id"]: place for place, run in enumerate(ordered)}
+    runs = await api.runs.every(wanted, most=MAX_CSV_ROWS)
+    return sorted(runs, key=lambda run: places.get(run["id"], len(ordered)))
