@@ -179,10 +179,13 @@ class RunCollapsed(StreamDetector):
         best, share = self.best or 0.0, self._share()
         # The fast form opens while the median is still high.
         level = self.level if share < self.SHARE else min(self.level, self.rewards[-1])
+        # A signal that is no mechanism may have moved, such as a gradient that grows.
+        others = (
+            f"with it moved: {', '.join(self.agreeing)}" if self.agreeing else "no other sign of a collapse agrees yet"
+        )
         return self._finding(
             observation,
-            f"The reward fell from {best:.3g} at step {self.best_step} to {level:.3g}, "
-            f"and with it moved: {', '.join(self.agreeing) or 'nothing else that is observed'}.",
+            f"The reward fell from {best:.3g} at step {self.best_step} to {level:.3g}, and {others}.",
             signal=REWARD,
             baseline=best,
             window=self.below,

@@ -12,6 +12,7 @@ from monitor_server.detection.detectors.loss_explosion import LossExplosion
 from monitor_server.detection.detectors.reward_fall import RewardFall
 from monitor_server.detection.detectors.reward_loss import RewardLoss
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
+from monitor_server.detection.protocol import Observation
 from monitor_server.detection.statistics.rare_loss import RareLoss
 from monitor_server.detection.statistics.rarity import rarity
 
@@ -51,6 +52,16 @@ def test_a_short_run_that_dies_is_warned_within_five_rows_and_critical_within_si
     critical = episodes(RunCollapsed(), {"reward/mean": rewards})
     assert warned[0][0] <= before + 4
     assert critical[0][0] <= before + 5
+
+
+def test_a_collapse_by_the_reward_alone_does_not_say_that_nothing_else_moved():
+    """The gradient norm goes from 0.94 to 38 with it; a gradient that grows is no mechanism of this detector."""
+    judge = RunCollapsed()
+    rows = [{"reward/mean": 1.0 + 0.01 * (row % 5), "grad/norm": 0.94 + 0.01 * (row % 3)} for row in range(120)]
+    rows += [{"reward/mean": 0.1, "grad/norm": 38.0}] * 6
+    found = [finding for step, row in enumerate(rows) for finding in judge.update(Observation(step=step, signals=row))]
+    assert found[0].evidence["agreeing"] == []
+    assert found[0].summary.endswith("to 0.1, and no other sign of a collapse agrees yet.")
 
 
 def test_a_loss_of_two_fifths_that_lasts_is_warned_and_a_dip_of_one_row_is_not():
