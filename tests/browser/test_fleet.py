@@ -403,7 +403,7 @@ def test_a_step_that_arrives_twice_or_late_is_in_the_small_curve_once(start_coll
 
 
 def test_a_run_that_goes_back_has_its_small_curve_read_again(start_collector, visit):
-    """A step before the newest one shows it; the steps that are not repeated yet keep their values."""
+    """A step before the newest one shows it; the curve ends there, and grows with the steps that are repeated."""
     fleet = start_collector(dashboard="dashboard.app:attach")
 
     def send(steps, value, **fields):
@@ -413,7 +413,9 @@ def test_a_run_that_goes_back_has_its_small_curve_read_again(start_collector, vi
     open_fleet(fleet, visit, "?curve=own")
     expect(visit.page.locator(".sparkline[data-sparkline='[1,1,1,1,1]']")).to_have_count(1)
     send([2], 7.0, attempt=2)
-    expect(visit.page.locator(".sparkline[data-sparkline='[1,1,7,1,1]']")).to_have_count(1)
+    expect(visit.page.locator(".sparkline[data-sparkline='[1,1,7]']")).to_have_count(1)
+    send([3], 8.0, attempt=2)
+    expect(visit.page.locator(".sparkline[data-sparkline='[1,1,7,8]']")).to_have_count(1)
 
 
 def test_the_wall_has_no_controls(fleet, visit):
