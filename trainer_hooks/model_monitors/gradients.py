@@ -9,7 +9,7 @@ __all__ = ["are_sharded", "module_norms", "total_norm"]
 
 MATRIX = 2
 HALF_PRECISION = (torch.bfloat16, torch.float16)
-COPIED_AT_A_TIME = 2**16
+COPIED_AT_A_TIME = 2**18
 
 
 def are_sharded(weights: Iterable[Tensor]) -> bool:
@@ -48,20 +48,25 @@ def total_norm(gradients: Iterable[Tensor]) -> Tensor:
     Some may be sparse, as those of ``Embedding(sparse=True)``.
     """
     # A sparse gradient may hold a row more than once; coalescing adds them up, in a copy.
-    dense = (each.coalesce().values() if each.is_sparse else each for each in gradients)
-    return torch.nn.utils.get_total_norm([part for each in dense for part in _widen(each)])
+    dense = [each.coalesce().values() if each.is_sparse else each for each in gradients]
+    halves = [each for each in dense if each.dtype in HALF_PRECISION]
+    others = [each for each in dense if each.dtype not in HALF_PRECISION]
+    return torch.nn.utils.get_total_norm(others + _wide_norms(halves))
 
 
-def _widen(gradient: Tensor) -> list[Tensor]:
-    """Return tensors of the same norm: of a gradient in half precision, norms of its parts in float32.
+def _wide_norms(gradients: list[Tensor]) -> list[Tensor]:
+    """Compute norms of gradients in half precision, or of their parts, in float32.
 
     A norm in bfloat16 would be rounded to three digits, and a norm above 65,504 would be infinite in float16.
     """
-    if gradient.dtype not in HALF_PRECISION:
-        return [gradient]
-    # A GPU widens the numbers as it reads them; on the CPU torch copies them first.
-    parts = torch.split(gradient.reshape(-1), COPIED_AT_A_TIME) if gradient.is_cpu else [gradient]
-    return [torch.linalg.vector_norm(part, dtype=torch.float32) for part in parts]
+    on_accelerator = [each for each in gradients if not each.is_cpu]
+    # The CPU copies the numbers in float32 first, and copies of this size stay in its cache.
+    parts = (part for each in gradients if each.is_cpu for part in torch.split(each.reshape(-1), COPIED_AT_A_TIME))
+    norms = [torch.linalg.vector_norm(part, dtype=torch.float32) for part in parts]
+    if on_accelerator:
+        # A GPU widens the numbers as it reads them, here in one launch for all of them.
+        norms += torch._foreach_norm(on_accelerator, dtype=torch.float32)  # noqa: SLF001 - torch has no public name
+    return norms
 
 
 def _module_of(weight: str) -> str:
