@@ -221,13 +221,14 @@ def _check_url(url: str) -> str:
         parts = urlsplit(url)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
         is_usable = is_address and not (parts.query or parts.fragment or any(map(str.isspace, url)))
-    if not is_usable:
-        raise ConfigurationError(f"url must look like http://host:8600, got {url!r}")
-    if "@" in parts.netloc:  # it would not be sent, and the log would show it
+    # A password would not be sent, and the log would show it. One with a slash is no part of what Python calls netloc.
+    if "@" in (parts.netloc if is_usable else url):
         raise ConfigurationError(
-            f"url must have no user or password, got one before {parts.netloc.rpartition('@')[2]!r}; give a key by "
+            f"url must have no user or password, got one before {url.rstrip('/').rpartition('@')[2]!r}; give a key by "
             "api_key (RLVITALS_API_KEY)"
         )
+    if not is_usable:
+        raise ConfigurationError(f"url must look like http://host:8600, got {url!r}")
     return url.rstrip("/")
 
 
