@@ -18,8 +18,7 @@ class ProcessExit:
 
     def __init__(self, work: Callable[[BaseException | None], object]) -> None:
         self._work = work
-        # Its id alone, because the traceback keeps tensors of a notebook's cell.
-        self._earlier_error = id(getattr(sys, "last_value", None))
+        self._earlier_error = _identify(getattr(sys, "last_value", None))
         self._finalizer: Any = None
 
     def register(self) -> None:
@@ -39,8 +38,16 @@ class ProcessExit:
     def _end_script(self) -> None:
         # Set by the interpreter when an exception ends the script, and by a notebook when one ends a cell.
         error = getattr(sys, "last_value", None)
-        self._work(None if id(error) == self._earlier_error else error)
+        self._work(None if _identify(error) == self._earlier_error else error)
 
     def _end_worker(self) -> None:
         # multiprocessing calls this while it handles the exception that ends its process.
         self._work(sys.exc_info()[1])
+
+
+def _identify(error: BaseException | None) -> tuple[object, ...]:
+    """Return what tells an error from others without a reference to it: its traceback keeps tensors of a notebook's cell.
+
+    A later error may have the id of one that is gone.
+    """
+    return id(error), type(error), id(getattr(error, "__traceback__", None))
