@@ -67,6 +67,7 @@ class Rollouts:
 
     Attributes:
         library: Where the arrays are.
+        correct: As given, shape ``(B,)``, or None; `is_correct` and `is_incorrect` are known in either case.
 
     Raises:
         RolloutsError: If the arrays contradict each other; the message locates the first contradiction.
