@@ -58,7 +58,7 @@ class VitalsCallback(Callback):
         self._guard = Guard()
         self._grad_norm: torch.Tensor | None = None
         self._learning_rate: float | None = None
-        self._last_step = 0
+        self._first_step = self._last_step = 0
         # These belong to the batches since the last step.
         self._losses: list[torch.Tensor] = []
         self._microbatches = Microbatches()
@@ -72,7 +72,7 @@ class VitalsCallback(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Connect, before the first step."""
         remove_repetitions(self, trainer.callbacks)  # type: ignore[attr-defined]
-        self._last_step = trainer.global_step
+        self._first_step = self._last_step = trainer.global_step
         if self._monitor is None:
             self._monitor = self._connect(
                 config=_describe(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
@@ -132,7 +132,9 @@ class VitalsCallback(Callback):
         """Send the metrics that were logged after the last step, such as those of the last epoch, and close."""
         with self._guard:
             found = canonical(self._new_metrics(trainer), TRANSFORMERS, prefix="lightning")
-            if self._monitor is not None and found and trainer.is_global_zero:
+            # What a training without a step logs would replace numbers of the training before it.
+            has_step = trainer.global_step != self._first_step
+            if self._monitor is not None and found and has_step and trainer.is_global_zero:
                 self._monitor.log_step(trainer.global_step, found)
         self._close("finished")
 

@@ -46,8 +46,8 @@ class ProcessExit:
 
 
 def _identify(error: BaseException | None) -> tuple[object, ...]:
-    """Return what tells an error from others without a reference to it: its traceback keeps tensors of a notebook's cell.
+    """Return what tells an error from others; a later error may have the id of one that is gone.
 
-    A later error may have the id of one that is gone.
+    This holds no reference to the error, because its traceback keeps tensors of a notebook's cell.
     """
     return id(error), type(error), id(getattr(error, "__traceback__", None))

@@ -269,6 +269,21 @@ def test_what_is_logged_once_is_sent_once(connect, collector):
         assert [record.step for record in collector.records if f"lightning/{name}" in record.scalars] == steps
 
 
+def test_a_training_that_makes_no_step_sends_nothing(connect, collector):
+    """What it logs would belong to the last step of the training before it."""
+
+    class Leaving(Tiny):
+        def on_train_batch_start(self, batch, index):  # noqa: ARG002 - Lightning's signature
+            """Log something, and leave the epoch before its first batch."""
+            self.trainer.callback_metrics["number"] = 1.0
+            return -1
+
+    monitor = connect()
+    fit([VitalsCallback(monitor)], Leaving)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert not collector.records
+
+
 def test_without_an_address_nothing_is_read():
     """Without an address no tensor is read, so nothing waits for a device."""
 
