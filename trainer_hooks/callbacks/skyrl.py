@@ -76,6 +76,7 @@ class VitalsCallback:
                 world_size=1,
                 source="skyrl",
             )
+            self._monitor.end_at_exit = "stopped"
         self._guard.count_for(self._monitor)
         with self._guard:
             if not self._wrappers.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):

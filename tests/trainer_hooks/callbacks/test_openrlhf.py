@@ -1,4 +1,7 @@
 import argparse
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -124,6 +127,24 @@ def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
         "rollout": {"batch_size": 4, "n_samples_per_prompt": 2},
         "train": {"batch_size": 4, "max_epochs": 1},
     }
+
+
+def test_a_training_that_a_signal_handler_exits_is_stopped(collector):
+    """OpenRLHF and SkyRL close at the end of each training, so one that is still open has been ended."""
+    script = """
+import argparse, sys
+from types import SimpleNamespace
+from trainer_hooks.callbacks import openrlhf, skyrl
+
+logger = openrlhf.VitalsLogger(None, argparse.Namespace(logger=SimpleNamespace(wandb=SimpleNamespace(run_name="a"))))
+skyrl.VitalsCallback().on_train_start(SimpleNamespace(cfg=SimpleNamespace(trainer=SimpleNamespace(run_name="b"))))
+logger.log_step(1, {"policy_loss": 0.25})
+sys.exit(143)
+"""
+    environ = {**os.environ, "RLVITALS_URL": collector.url}
+    done = subprocess.run([sys.executable, "-c", script], env=environ, check=False, timeout=60)
+    assert done.returncode == 143
+    assert {(batch.run, batch.end) for batch in collector.batches if batch.end} == {("a", "stopped"), ("b", "stopped")}
 
 
 @pytest.fixture

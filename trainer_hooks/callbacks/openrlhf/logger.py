@@ -40,6 +40,8 @@ class VitalsLogger:
             world_size=1,
             source="openrlhf",
         )
+        if monitor is None:
+            self._monitor.end_at_exit = "stopped"
         guard.count_for(self._monitor)
         self._is_on_policy = _has_one_update(args)
         self._rollouts: dict[str, Any] | None = None
