@@ -7,7 +7,7 @@ files.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from monitor_server.detection.registry import DETECTORS
@@ -121,7 +121,7 @@ _AS_SPELLED = {"rollout/kl": ("kl/ref", len(_KEYS["kl/ref"]))}
 _ZERO_IS_NOTHING = frozenset({"rollout/kl"})
 
 # At the end, transformers logs its run time and the mean loss of the run, which callbacks put at the last step.
-_SUMMARIES = (("train_runtime", "train_loss"), ("train/train_runtime", "train/train_loss"))
+_RUNTIMES = {"train_loss": "train_runtime", "train/train_loss": "train/train_runtime"}
 
 _RANK = {key: (signal, rank) for signal, keys in _KEYS.items() for rank, key in enumerate(keys)}
 # Our own recordings have canonical names, including names that no trainer logs; they take precedence.
@@ -193,10 +193,9 @@ def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = N
     return read_signals(row, find_signal_keys(row), fallback)
 
 
-def find_signal_keys(keys: Collection[str]) -> list[tuple[str, str, int]]:
+def find_signal_keys(keys: Iterable[str]) -> list[tuple[str, str, int]]:
     """Return the keys of a row that belong to a signal, each with the signal and its rank among the signal's keys."""
-    means = [mean for runtime, mean in _SUMMARIES if runtime in keys]
-    return [(key, *named) for key in keys if key not in means and (named := _find_signal(key)) is not None]
+    return [(key, *named) for key in keys if (named := _find_signal(key)) is not None]
 
 
 def read_signals(
@@ -217,7 +216,7 @@ def read_signals(
     found: dict[str, float] = {}
     ranks: dict[str, int] = {}
     for key, signal, rank in keys:
-        if signal in ranks and rank >= ranks[signal]:
+        if (signal in ranks and rank >= ranks[signal]) or (key in _RUNTIMES and _has_number(row, _RUNTIMES[key])):
             continue
         parsed = number(row[key])
         if parsed and signal == "entropy/mean" and "loss" in key and not math.isnan(parsed):
@@ -231,6 +230,12 @@ def read_signals(
         if name is not None and parsed is not None and _find_signal(key) is None:
             found.setdefault(name, parsed)
     return found
+
+
+def _has_number(row: Mapping[str, object], key: str) -> bool:
+    """Return whether a row has a finite number; exports write null or NaN where nothing was logged."""
+    found = number(row.get(key))
+    return found is not None and math.isfinite(found)
 
 
 def all_numbers(
