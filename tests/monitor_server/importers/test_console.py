@@ -332,3 +332,19 @@ def test_a_step_whose_thousands_are_separated_is_read(tmp_path, line):
     steps = read(tmp_path / "x.log")
     assert [(step.step, step.attempt) for step in steps] == [(step, 1) for step in (900, 1000, 1_200_300)]
     assert all(step.signals == {"reward/mean": 0.5, "entropy/mean": 1.0} for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("step=1,250 tokens, reward=0.5", 1),
+        ("step: 1,250 tokens, reward: 0.5", 1),
+        ("Step 1,250,300 tokens | Reward 0.5", 1250),
+        ("step=1,250 samples=8 reward=0.5", 1250),
+        ("step=1,250 done, reward=0.5", 1250),
+    ],
+)
+def test_a_count_of_tokens_after_a_step_is_no_part_of_it(tmp_path, line, step):
+    """The name of the next number and a word that counts nothing may follow a step."""
+    (tmp_path / "x.log").write_text(f"{line}\n" * 2)
+    assert [(found.step, found.signals) for found in read(tmp_path / "x.log")] == [(step, {"reward/mean": 0.5})]

@@ -21,8 +21,10 @@ __all__ = [
 NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 # A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
 GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
+# What a trainer counts beside steps: "step=1,250 tokens" is step 1 and 250 tokens.
+_COUNTED = r"\s(?:tokens|samples|examples|prompts|responses|completions|episodes|rollouts|ms|s|sec|seconds)"
 # The number of a step or of all steps, which f"{step:,}" or f"{step:_}" may have grouped.
-COUNT = r"(?:\d{1,3}(?:[,_]\d{3}){1,4}(?!\d)|\d{1,15})"
+COUNT = rf"(?:\d{{1,3}}(?:[,_]\d{{3}}){{1,4}}(?!\d|{_COUNTED}(?![\w./-]|\s*[=:\d]))|\d{{1,15}})"
 # A pair of a printed dict or JSON object: 'kl': 0.1, "kl": "0.1", 'kl': np.float64(0.1), 'kl': tensor(0.1
 _PAIR = re.compile(
     r"""["']([^"'\\]{1,200})["']\s*:\s*(?:["']([^"'\\]{0,40})["']|(?:[A-Za-z_.]{1,20}\d{0,2}\()?("""
@@ -219,8 +221,9 @@ def read_named_numbers(line: str) -> Row | None:
         key, text, percent = found.groups()
         if not row and step is None and is_evaluation(line[: found.start()]):
             return None
-        if key.lower() in _STEP_NAMES and _IS_COUNT.fullmatch(text):
-            step = _count(text)
+        is_step = key.lower() in _STEP_NAMES and _IS_COUNT.fullmatch(text)
+        if is_step and (counted := _IS_COUNT.match(line, found.start(2))):  # without the count of tokens after a comma
+            step = _count(counted[0])
         elif key not in row and not _is_qualified(line, found.start()):
             if percent or "," in text:
                 _set(row, key, text, percent)
