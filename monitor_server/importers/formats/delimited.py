@@ -122,7 +122,7 @@ def _beginning(path: Path, known: bytes) -> str:
 
 def _runs(heading: list[str]) -> dict[str, dict[str, str]]:
     """Return, for a chart exported from W&B, each run's columns and their keys."""
-    if not step_keys(tuple(heading[:1])):
+    if not step_keys(tuple(heading[:1])) or not (heading[0] == "Step" or _has_bands(heading[1:])):
         return {}
     runs: dict[str, dict[str, str]] = {}
     for column in heading[1:]:
@@ -132,3 +132,8 @@ def _runs(heading: list[str]) -> dict[str, dict[str, str]]:
         if not column.endswith(_BAND):
             runs.setdefault(found["run"], {})[column] = found["key"]
     return runs
+
+
+def _has_bands(columns: list[str]) -> bool:
+    """Whether each column has its band, as in W&B's exports and in no table of a person."""
+    return {f"{column}{end}" for column in columns if not column.endswith(_BAND) for end in _BAND} <= set(columns)

@@ -360,6 +360,14 @@ def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path, axis):
     }
 
 
+@pytest.mark.parametrize("heading", ["step,loss - train,loss - val", "step,loss - train,loss - val__MIN"])
+def test_a_table_whose_names_have_dashes_is_no_chart_of_wandb(tmp_path, heading):
+    """In W&B's chart with an axis other than `Step`, each run has its whole band."""
+    (tmp_path / "x.csv").write_text(f"{heading}\n1,0.5,0.6\n2,0.4,0.6\n")
+    (log,) = find_logs([tmp_path / "x.csv"])
+    assert (log.name, log.format) == ("x", "CSV")
+
+
 @pytest.mark.parametrize("runs", [1_350, 3_000])
 def test_a_chart_of_many_runs_is_read_though_its_heading_is_long(tmp_path, runs):
     """The heading alone fills the part that identifies the format, or nearly all of it."""
