@@ -2,9 +2,9 @@
 
 Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
 attempt, and so does a higher whole number under the key ``attempt``. In a log with steps, a row without one belongs to
-the step before, unless it repeats one of its signals. Other rows without a whole step are numbered, and their numbers
-never go back. A row with a step below 0 is left out, as the SDK drops it. The report of the log names the rows that
-this changes.
+the step before, unless it repeats one of its signals; a row with W&B's count alone belongs to it even then. Other rows
+without a whole step are numbered, and their numbers never go back. A row with a step below 0 is left out, as the SDK
+drops it. The report of the log names the rows that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,11 +13,12 @@ from math import inf, isfinite, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
-from monitor_server.importers.signal_names import CALLS, SHARES, number, signals_of, step_keys, ungrouped
+from monitor_server.importers.signal_names import CALLS, SHARES, SIGNALS, number, signals_of, step_keys, ungrouped
 
 __all__ = ["MAX_STEP", "Named", "observations", "observe"]
 
 MAX_STEP = 1 << 53
+MAX_EARLY = 100  # rows
 
 # Returns a row's numbers under the wanted names; the second argument maps short names to the row's keys.
 Named = Callable[[Mapping[str, object], Mapping[str, str] | None], dict[str, float]]
@@ -43,21 +44,18 @@ def observe(
     report = report or ReadReport()
     held: Observation | None = None
     attempt, logged, is_stepped = 1, -inf, False
-    has_own = False  # W&B's count does not go on from a trainer's own steps
-    for place, row in enumerate(rows):
-        signals = named(row)
+    for place, row, signals, given, is_counted in _with_steps(rows, named):
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
-        steps = {key: step for key in step_keys(tuple(row)) if (step := _number_of_step(row.get(key))) is not None}
-        has_own = has_own or not steps.keys() <= {CALLS}
-        given = [step for key, step in steps.items() if key != CALLS or not has_own]
         if given and max(given) < 0.0:
             report.add_negative(place + 1, given[0])
             continue
         _note_shares(signals, place, report)
-        if is_stepped and not given and held is not None and signals.keys().isdisjoint(held.signals):
+        if is_stepped and not given and held and (is_counted or signals.keys().isdisjoint(held.signals)):
             # A part of the step that was logged by itself, or a configuration or an evaluation between the steps.
+            if _contradicts(signals, held.signals):
+                report.add_repeated(place + 1, held.step)
             held = replace(held, signals=signals | dict(held.signals))
             continue
         is_stepped = is_stepped or bool(given)
@@ -77,6 +75,38 @@ def observe(
         held = Observation(step=step, attempt=attempt, signals=signals, time=number(row.get("_timestamp")))
     if held is not None:
         yield held
+
+
+def _with_steps(
+    rows: Iterable[Row], named: Callable[[Row], dict[str, float]]
+) -> Iterator[tuple[int, Row, dict[str, float], list[float], bool]]:
+    """Yield rows with their places, signals, steps, and whether they have W&B's count alone beside a trainer's steps.
+
+    The trainer's own steps and W&B's count are not comparable. The first own step decides: the count remains the step
+    of the whole log if rows with signals were counted up to that step or beyond it.
+    """
+    has_own, counted = None, -inf
+    early: list[tuple[int, Row, dict[str, float], list[float]]] = []  # logged before the training, without a signal
+    for place, row in enumerate(rows):
+        signals, own, count = named(row), list[float](), list[float]()
+        if not isinstance(row, RecordedRow):
+            for key in step_keys(tuple(row)):
+                if (step := _number_of_step(row.get(key))) is not None:
+                    (count if key == CALLS else own).append(step)
+        if has_own is None and own and max(own) >= 0.0:
+            has_own = max(own) > counted
+            early = [(*each[:3], own) for each in early]
+        elif (
+            counted == -inf and not own and (count or early) and len(early) < MAX_EARLY and SIGNALS.isdisjoint(signals)
+        ):
+            early.append((place, row, signals, count))
+            continue
+        yield from ((*each, False) for each in early)
+        early.clear()
+        given = own if has_own or (own and has_own is None) else count
+        counted = max([counted, *given])
+        yield place, row, signals, given, bool(has_own and count and not own)
+    yield from ((*each, False) for each in early)
 
 
 def _number_of_step(value: object) -> float | None:

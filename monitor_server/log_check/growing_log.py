@@ -71,7 +71,9 @@ def follow(
                 for place, observation in enumerate(
                     _leave_out_newest(observations, notices, is_resting=resting >= RESTING_LOOKS)
                 ):
-                    if course is None or (place == 0 and course.is_over_at(observation)):
+                    if course is None or (
+                        place == 0 and (course.is_over_at(observation) or course.is_empty_before(observation))
+                    ):
                         course = _Course(fresh, engine())
                     elif place == 0 and not course.begins_with(observation):
                         course.go_on_in_new_file()
@@ -102,6 +104,10 @@ class _Course:
     def is_over_at(self, observation: Observation) -> bool:
         """Return whether the first step belongs to another run."""
         return not self.begins_with(observation) and observation.step <= self.examination.last_step
+
+    def is_empty_before(self, observation: Observation) -> bool:
+        """Return whether this is the first step with signals; rows before the training become a part of it."""
+        return bool(observation.signals) and not self.examination.traces
 
     def go_on_in_new_file(self) -> None:
         """Prepare for the steps of a file that continues this run."""

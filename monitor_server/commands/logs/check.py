@@ -222,7 +222,7 @@ def _follow(
     failing = {Severity.CRITICAL} | ({Severity.WARNING} if fail_on is FailOn.WARNING else set())
     newest: Examination | None = None
     for found, began in follow(paths[0], seconds=seconds, engine=engine, overrides=overrides, waiting=error):
-        if newest is not None and found is not newest:
+        if newest is not None and newest.traces and found is not newest:
             console.print(Text("the log was emptied or replaced; the check begins anew"))
         newest = found
         for finding in began:

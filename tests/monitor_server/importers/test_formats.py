@@ -347,6 +347,42 @@ def test_the_trainers_own_step_is_preferred_to_the_count_of_a_history_exported_f
     ]
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # Own steps from the first row: the others belong to them.
+        ([(count, count if count % 10 == 0 else None) for count in range(40)], [0, 10, 20, 30]),
+        # Own steps below those that were counted: the count remains, also for rows without it.
+        ([(count, None) for count in range(6)] + [(5 + own, own) for own in range(1, 5)], list(range(10))),
+        ([(count, None) for count in range(6)] + [(None, own) for own in range(1, 5)], list(range(10))),
+        # One row before the training.
+        ([(0, None), (1, 1), (2, None), (3, 2)], [0, 1, 2]),
+    ],
+)
+def test_a_trainers_own_step_is_no_rewind_of_the_count_of_wandb(tmp_path, rows, expected):
+    """Every row has a reward; the two numberings are not comparable."""
+    logged = [{"_step": count, "train/global_step": own, "train/reward": 0.5} for count, own in rows]
+    (tmp_path / "history.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logged))
+    steps, _ = only(tmp_path / "history.jsonl")
+    assert [(step.step, step.attempt, step.signals) for step in steps] == [
+        (step, 1, {"reward/mean": 0.5}) for step in expected
+    ]
+
+
+@pytest.mark.parametrize("keep_unknown", [False, True])
+def test_what_was_logged_to_wandb_before_the_training_belongs_to_its_first_step(tmp_path, keep_unknown):
+    """These rows have the count alone and no signal; `replay` keeps their numbers."""
+    logged: list[dict[str, object]] = [{"_step": count, "eval/score": 0.25} for count in range(6)]
+    logged += [{"_step": 5 + own, "train/global_step": own, "train/reward": 0.5} for own in (1, 2, 3)]
+    (tmp_path / "history.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logged))
+    (log,) = find_logs([tmp_path / "history.jsonl"])
+    steps = list(observe(log.read(ReadReport()), NameMapping(keep_unknown=keep_unknown).signals))
+    assert [(step.step, step.attempt, step.signals.get("reward/mean")) for step in steps] == [
+        (step, 1, 0.5) for step in (1, 2, 3)
+    ]
+    assert ("eval/score" in steps[0].signals) is keep_unknown
+
+
 @pytest.mark.parametrize("axis", ["Step", "train/global_step"])
 def test_a_chart_exported_from_wandb_holds_a_run_a_column(tmp_path, axis):
     """Its bands are left out, and a step that a run did not log is none of its steps."""

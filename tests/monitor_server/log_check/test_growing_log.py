@@ -82,6 +82,18 @@ def test_a_log_that_is_written_anew_as_a_whole_at_each_step_goes_on(tmp_path):
     assert changes[-1][0].rows == 30
 
 
+def test_a_history_of_wandb_is_followed_from_its_first_step(tmp_path):
+    """What was logged before the training has W&B's count alone, and becomes a part of that step."""
+    log = tmp_path / "history.jsonl"
+    early = "".join(json.dumps({"_step": count, "eval/score": 0.5}) + "\n" for count in range(6))
+    log.write_text(early)
+    steps = [json.dumps({"_step": 5 + own, "train/global_step": own, "reward": 0.5}) + "\n" for own in range(1, 11)]
+    rests = [lambda: None] * 5
+    changes = followed(log, *rests, lambda: log.write_text(early + "".join(steps)), *rests)
+    found = changes[-1][0]
+    assert (found.first_step, found.last_step, found.rows, found.attempts) == (1, 10, 10, 1)
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
