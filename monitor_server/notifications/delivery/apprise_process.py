@@ -37,10 +37,11 @@ WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 def main() -> None:
     """Check addresses (``check``), or send a message.
 
-    A message has ``url, title, bodies, format, type, picture, incident, accepted``. ``accepted`` is what earlier
+    A message has ``url, title, bodies, format, type, picture, incidents, accepted``. ``accepted`` is what earlier
     attempts have printed as accepted, and is not sent again. `choose_body` chooses among the bodies. The picture is a
-    PNG in Base64, or null; services that take no files get the message without it. With ``networks`` the process is
-    restricted: addresses of Apprise can name files to read, and hosts of the collector's own network.
+    PNG in Base64, or null; services that take no files get the message without it. ``incidents`` are the keys and the
+    types of the events that PagerDuty gets in place of the message. With ``networks`` the process is restricted:
+    addresses of Apprise can name files to read, and hosts of the collector's own network.
     """
     given: dict[str, Any] = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -78,21 +79,29 @@ def main() -> None:
             if png is not None:
                 content = base64.b64decode(png)
                 picture = AttachMemory(content, name="run.png", mimetype="image/png")  # type: ignore[no-untyped-call]
-            track(AcceptedParts(given["accepted"]))
-            name_incident(service[0], given["incident"], given["url"])
             service[0].retry = 0  # the collector itself repeats, and a retry within Apprise would not be tracked
-            result = service.notify(
-                body=choose_body(
-                    given["bodies"],
-                    given["title"],
-                    service[0],
-                    most_parts=sys.maxsize if has_own_overflow else MOST_PARTS,
-                ),
-                title=given["title"],
-                notify_type=given["type"],
-                body_format=given["format"],
-                attach=picture,
+            full = choose_body(
+                given["bodies"],
+                given["title"],
+                service[0],
+                most_parts=sys.maxsize if has_own_overflow else MOST_PARTS,
             )
+            receiver: Any = service[0]
+            has_incidents = takes_incidents(receiver, given["url"])
+            for key, kind in given["incidents"] if has_incidents else [("", given["type"])]:
+                is_end = has_incidents and kind == "success"  # it has no text, and would be sent for each part of one
+                track(AcceptedParts(given["accepted"], incident=key))
+                if has_incidents:
+                    receiver.dedup = key
+                result = service.notify(
+                    body=given["title"] if is_end else full,
+                    title=given["title"],
+                    notify_type=kind,
+                    body_format=given["format"],
+                    attach=picture,
+                )
+                if not result:
+                    break
             answer = {
                 "is_sent": bool(result), "status": result.status.name, "is_refused": bool(refused),
                 "log": [record.getMessage()[:LONGEST_LINE] for record in log.buffer],
@@ -111,22 +120,24 @@ def listen(handler: logging.Handler) -> None:
 
 
 class AcceptedParts:
-    """What the recipients have accepted: a part of the text or a file, each by one recipient.
+    """What the recipients have accepted: a part of the text or a file, each by one recipient, about one incident.
 
     Apprise asks it before it sends one of them, and adds what was accepted. This is printed at once: the process may be
     ended before its result.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], *, incident: str = "") -> None:
         self._names = set(names)
+        self._incident = incident
 
     def __contains__(self, slot: tuple[int | None, tuple[type, str]]) -> bool:
-        return _name(slot) in self._names
+        return _name(slot, self._incident) in self._names
 
     def add(self, slot: tuple[int | None, tuple[type, str]]) -> None:
         """Note a part as accepted, and print it."""
-        self._names.add(_name(slot))
-        print(json.dumps({"accepted": _name(slot)}), flush=True)  # noqa: T201 - to the collector
+        name = _name(slot, self._incident)
+        self._names.add(name)
+        print(json.dumps({"accepted": name}), flush=True)  # noqa: T201 - to the collector
 
 
 def track(accepted: AcceptedParts) -> None:
@@ -141,20 +152,23 @@ def track(accepted: AcceptedParts) -> None:
         tracker.set(accepted)
 
 
-def name_incident(service: Any, key: str, url: str) -> None:  # noqa: ANN401 - of Apprise
-    """Let PagerDuty have one incident for a key, which a success resolves; the URL may say something else.
+def takes_incidents(service: Any, url: str) -> bool:  # noqa: ANN401 - of Apprise
+    """Return whether a service is PagerDuty, and let a success resolve its incident; the URL may say something else.
 
     By default Apprise opens an incident for each part of each message, also for a repeat and for the end of an alert.
     """
-    if hasattr(service, "dedup") and "dedup=" not in url and "action=" not in url:
-        service.action, service.dedup = "map", key
+    if service.secure_protocol != "pagerduty" or "dedup=" in url or "action=" in url:
+        return False
+    service.action = "map"
+    service.request_rate_per_sec = 0  # Apprise would wait 5.5 s before each further event
+    return True
 
 
-def _name(slot: tuple[int | None, tuple[type, str]]) -> str:
+def _name(slot: tuple[int | None, tuple[type, str]], incident: str) -> str:
     """Return a name that is the same in every process, and shows no recipient."""
     part, (kind, key) = slot
     # The mark for a whole part is a plain object, whose text contains its place in memory.
-    named = (part, kind.__name__, "" if kind is object else key)
+    named = (part, kind.__name__, "" if kind is object else key, incident)
     return hashlib.sha256(repr(named).encode()).hexdigest()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from monitor_server.detection.protocol import Severity
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
@@ -62,12 +63,15 @@ def deliver(
         "title": title(message),
         # Services take texts of 1,000 to 35,000 characters, so the first text that fits is sent.
         "bodies": [
-            f"{body}\n\nReference: {message['id']}"
-            for body in [*(write(message, most_alerts=most) for most in range(max(named, 1), 0, -1)), _url(message)]
+            *(
+                f"{write(message, most_alerts=most)}\n\nReference: {message['id']}"
+                for most in range(max(named, 1), 0, -1)
+            ),
+            _url(message),
         ],
         "format": channel.format,
         "type": _type(message),
-        "incident": _incident(message),
+        "incidents": [*_opened_incidents(message), *_ended_incidents(message)],
         "picture": None if picture is None else base64.b64encode(picture).decode(),
         "networks": None if networks is None else networks.added,
     }
@@ -120,28 +124,46 @@ def check_channels(file: NotificationFile, *, networks: Networks | None = None) 
 
 
 def _type(message: Mapping[str, Any]) -> str:
-    is_resolved = set(message["counts"]["changes"]) == {"resolved"}
-    return "success" if is_resolved else TYPES[message["severity"]]
+    return "success" if _is_resolved(message) else TYPES[message["severity"]]
+
+
+def _is_resolved(message: Mapping[str, Any]) -> bool:
+    return set(message["counts"]["changes"]) == {"resolved"}
 
 
 def _url(message: Mapping[str, Any]) -> str:
     """Return the address of the alert of a message, or of the dashboard; the title says the rest in few words."""
-    only = _only_alert(message)
-    return str(message["url"] if only is None else only["url"])
+    is_only = message["counts"]["alerts"] == 1 and message["alerts"]
+    return str(message["alerts"][0]["url"] if is_only else message["url"])
 
 
-def _incident(message: Mapping[str, Any]) -> str:
-    """Return the key of the incident of a message: its alert at this severity, or the message if it has several.
+def _opened_incidents(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the key of the incident that a message opens or repeats, with the type of its event; none if all ended.
 
-    A service adds what has the key of an open incident to it, and notifies nobody. So an alert that becomes more severe
-    needs another key.
+    It is the one alert that has not merely ended, at its severity, or the message if there are several. A service adds
+    what has the key of an open incident to it, and notifies nobody. So an alert that becomes more severe needs another
+    key.
     """
-    only = _only_alert(message)
-    return str(message["id"]) if only is None else f"{only['id']}/{only['severity']}"
+    if _is_resolved(message):
+        return []
+    opened = [alert for alert in message["alerts"] if alert["changes"] != ["resolved"]]
+    is_only = len(opened) == 1 and not message["omitted_alerts"]
+    return [(f"{opened[0]['id']}/{opened[0]['severity']}" if is_only else str(message["id"]), _type(message))]
 
 
-def _only_alert(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return message["alerts"][0] if message["counts"]["alerts"] == 1 and message["alerts"] else None
+def _ended_incidents(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the keys of the incidents of alerts that have ended: one for each severity that an alert had."""
+    return [
+        (f"{alert['id']}/{severity}", "success")
+        for alert in message["alerts"]
+        if "resolved" in alert["changes"]
+        for severity in TYPES
+        if severity == alert["severity"]
+        or (
+            alert["severity_step"] != alert["opened_step"]
+            and Severity(severity).rank < Severity(alert["severity"]).rank
+        )
+    ]
 
 
 def _run_apprise(

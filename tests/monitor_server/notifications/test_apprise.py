@@ -13,6 +13,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
+import apprise
 import pytest
 from aiosmtpd.smtp import SMTP
 from PIL import Image
@@ -20,7 +21,7 @@ from PIL import Image
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
 from monitor_server.notifications.configuration.tables import AppriseChannel
-from monitor_server.notifications.delivery.apprise_process import choose_body
+from monitor_server.notifications.delivery.apprise_process import choose_body, takes_incidents
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.channels import check_channels, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
@@ -360,7 +361,7 @@ def incidents(tmp_path, monkeypatch):
     class PagerDuty(BaseHTTPRequestHandler):
         def do_POST(self):
             received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(202)
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_):
@@ -396,6 +397,53 @@ def test_an_alert_has_one_incident_which_its_end_resolves(start_collector, scrip
     opened, resolved = incidents
     assert [opened["event_action"], resolved["event_action"]] == ["trigger", "resolve"]
     assert opened["dedup_key"] == resolved["dedup_key"] == f"{live.get('/alerts')['items'][0]['id']}/critical"
+
+
+def alert_item(name, changes, *, severity_step=3):
+    return {
+        "id": name, "changes": changes, "severity": "critical", "opened_step": 3, "severity_step": severity_step,
+        "url": "", "kind": "spiral", "run": "r", "project": "p", "opened_at": 0.0, "summary": "x" * 3_000,
+        "state": "firing", "resolved_step": None, "remedies": [],
+    }  # fmt: skip
+
+
+def message_about(alerts):
+    changes = {change: 1 for alert in alerts for change in alert["changes"]}
+    counts = {"alerts": len(alerts), "runs": 1, "changes": changes, "kinds": {"spiral": len(alerts)}, "projects": {}}
+    return build_body(
+        message_id="m", channel="c", created_at=0.0, severity="critical", alerts=alerts, counts=counts, public_url=""
+    )
+
+
+def test_a_message_about_the_end_of_several_alerts_resolves_each_incident_that_they_opened(incidents):
+    """One alert has become more severe and has two incidents; what opens in the same message has one of its own."""
+    channel = AppriseChannel(url="pagerduty://integration-key@api-key?verify=no", picture=False)
+    ended = [alert_item("a", ["resolved"]), alert_item("b", ["resolved"], severity_step=5)]
+    message, accepted = message_about([alert_item("c", ["opened"]), *ended]), set()
+    for _ in range(2):
+        deliver(channel, json.dumps(message).encode(), accepted=accepted, cancellation=Cancellation())
+    found = [(each["event_action"], each["dedup_key"]) for each in incidents]
+    resolved = [("resolve", key) for key in ("a/critical", "b/info", "b/warning", "b/critical")]
+    assert found == [*[("trigger", "c/critical")] * (len(found) - len(resolved)), *resolved]
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr':DeprecationWarning")  # of Apprise
+def test_only_pagerduty_has_events_in_place_of_messages():
+    """Other services of incidents state a key too, and their own words for actions."""
+    urls = ["pagerduty://A@B", "goalert://host/token", "squadcast://token", "pagerduty://A@B?action=trigger"]
+    services = [apprise.Apprise.instantiate(url) for url in urls]
+    found = [takes_incidents(service, url) for service, url in zip(services, urls, strict=True)]
+    assert found == [True, False, False, False]
+
+
+def test_a_text_message_to_a_phone_is_one_part(incidents):
+    """The sender pays for each; only longer texts name the message to which they belong."""
+    url = f"https://vitals.example/runs/{'r' * 32}/alerts/{'a' * 32}"
+    channel = AppriseChannel(url="d7sms://token@15551234567?verify=no", picture=False)
+    message = message_about([alert_item("a", ["opened"]) | {"url": url}])
+    deliver(channel, json.dumps(message).encode(), cancellation=Cancellation())
+    (sent,) = incidents
+    assert sent["messages"][0]["content"].endswith(url)
 
 
 @pytest.mark.parametrize(("longest", "chosen"), [(160, "brief"), (1_024, "full"), (4_096, "long")])
