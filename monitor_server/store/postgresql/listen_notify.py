@@ -148,7 +148,7 @@ class NotifyChannel:
         try:
             message = compute()
         except Exception as error:  # noqa: BLE001 - it is logged, and affects this message alone
-            self._unwritten.note_failure(Unavailable(f"{type(error).__name__}: {error}"))
+            self._unwritten.note_failure(error)
             self.dropped += 1
             return []
         pieces = [message[begin : begin + PART_CHARACTERS] for begin in range(0, len(message), PART_CHARACTERS)]

@@ -164,8 +164,8 @@ def test_the_first_message_after_the_database_has_ended_the_connections_arrives(
 
 
 @postgres_only
-def test_an_event_that_cannot_be_written_takes_no_other_with_it(database_url):
-    """It is counted; those that waited with it, up to 199, were lost and not counted."""
+def test_an_event_that_cannot_be_written_takes_no_other_with_it(database_url, caplog):
+    """It is counted and logged with its place in the code; those that waited with it were lost and not counted."""
     heard = []
     with contextlib.ExitStack() as stack:
         store, other = (stack.enter_context(contextlib.closing(Store.open(database_url))) for _ in range(2))
@@ -180,6 +180,7 @@ def test_an_event_that_cannot_be_written_takes_no_other_with_it(database_url):
         sender.start()
         eventually(lambda: heard == ["before", "after"])
     assert sender.dropped == 1
+    assert [record.exc_info is not None for record in caplog.records if "is left out" in record.getMessage()] == [True]
 
 
 def test_a_phase_of_a_newer_version_is_shown_as_unknown():
