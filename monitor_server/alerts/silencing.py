@@ -103,11 +103,7 @@ class Silencing:
                 has_more = True
                 break
             silences.mark_applied(silence.id, now=now)
-        open_kinds = {
-            run_id: tuple(alert.kind for alert in repositories.alerts.firing(run_id))
-            for run_id in {run.id for run, _ in changed}
-        }
-        return AppliedSilences(changed, has_more, open_kinds)
+        return AppliedSilences(changed, has_more, repositories.alerts.firing_kinds({run.id for run, _ in changed}))
 
     def _release(self, repositories: Repositories, run: Run, alert: Alert, now: float) -> Alert:
         """End the silence of an alert, or continue it with another one that covers the alert as well."""

@@ -1,7 +1,7 @@
 """Alerts and their states."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
 from monitor_server.store.repositories.row_fields import row_fields
+from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import acknowledgements, alert_history, alerts, attempts, runs
 from trainer_hooks.wire import spell_non_finite
 
@@ -161,6 +162,15 @@ class Alerts:
     def firing(self, run_id: str) -> list[Alert]:
         """Return the alerts that fire on a run, the oldest first."""
         return [alert_of(row) for row in self._connection.execute(_FIRING, {"run": run_id}).mappings()]
+
+    def firing_kinds(self, run_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return the kinds of the alerts that fire on each of the runs, the oldest first, by the run's id."""
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(run_ids, ())
+        for some in in_parts(run_ids):
+            query = select(alerts.c.run_id, alerts.c.kind).where(alerts.c.run_id.in_(some), alerts.c.state == "firing")
+            for run_id, kind in self._connection.execute(query.order_by(alerts.c.number + 0)):
+                found[run_id] += (kind,)
+        return found
 
     def fires(self, kind: str, *, project: str | None) -> bool:
         """Return whether an alert of this kind fires on a run of a project, or of any project."""
