@@ -41,9 +41,21 @@ from monitor_server.store.repositories.log.blocks import StoredRecord
 from monitor_server.store.repositories.projection_queue import RunBehind
 from monitor_server.store.repositories.rules import SavedRuleStates
 from monitor_server.store.repositories.run_status import ENDED, run_status
+from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
 __all__ = ["Projection", "Slice"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Computed:
+    """What a slice writes: the new states of the detectors and of the rules are None if they are unchanged."""
+
+    context: RunContext
+    waiting: WaitingSteps
+    is_new: bool
+    state: SavedState | None = None
+    rule_states: SavedRuleStates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,39 +167,22 @@ class Projection:
             if self._ownership.is_taken(run):
                 self.forget(run_id)
                 return None
-            status = run_status(run, now=now, deadlines=self._settings.deadlines)
+            status, revision = run_status(run, now=now, deadlines=self._settings.deadlines), run.revision
             is_blind = is_in_quarantine(run, now)
-            if is_blind and due_status(run, status, has_more=not run.is_projected) == run.announced:
-                return None
-            position, revision = run.position, run.revision
-            is_new = run.quarantined_at is not None or status != run.announced
-            if not is_blind:
-                run.quarantined_at = run.quarantine_reason = None
-            context = RunContext(
-                repositories=repositories,
-                run=run,
-                alerts=Lifecycle(repositories.alerts.open(run.id), run.id, pending_steps=self._settings.pending_steps),
-                positions=self._positions.of(repositories, run),
-                now=now,
-                is_watched=self._is_watched(),
+            computed = (
+                self._observe_status(repositories, run, status, now=now)
+                if is_blind
+                else self._detect(repositories, run, status, now=now, most=1 if is_smallest else None)
             )
-            waiting = self._waiting.take(context)
-            state = rule_states = None
-            if not is_blind:
-                self._compacted.compact(context)
-                had_ready_steps = run.has_ready_steps
-                run.has_ready_steps = not self._advance(context, waiting, most=1 if is_smallest else None)
-                state = self._tracker.encode(context)
-                is_new = self._tick_rules(context, status) or is_new
-                rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)
-                is_new = is_new or rule_states is not None or run.position != position or context.has_writes
-                is_new = is_new or run.has_ready_steps != had_ready_steps
-        if is_new:
+            if computed is None:
+                return None
+        context = computed.context
+        if computed.is_new:
             with store.write() as repositories:
-                if not self._save(repositories, context, waiting, state, rule_states):
+                if not self._save(repositories, computed):
                     return None
             self._ownership.confirm(run)
-        self._waiting.keep(run_id, waiting, revision=run.revision)
+        self._waiting.keep(run_id, computed.waiting, revision=run.revision)
         is_resolved = any(each.change == "resolved" for each in context.alerts.transitions)
         passed = self._passed.after_slice(store, run, revision=revision, is_changed=is_resolved, now=context.now)
         return Slice(
@@ -211,6 +206,39 @@ class Projection:
     def release(self, repositories: Repositories) -> None:
         """Release all runs of this projector, so that others can take them."""
         self._ownership.release(repositories)
+
+    def _open_context(self, repositories: Repositories, run: Run, now: float) -> RunContext:
+        return RunContext(
+            repositories=repositories,
+            run=run,
+            alerts=Lifecycle(repositories.alerts.open(run.id), run.id, pending_steps=self._settings.pending_steps),
+            positions=self._positions.of(repositories, run),
+            now=now,
+            is_watched=self._is_watched(),
+        )
+
+    def _observe_status(self, repositories: Repositories, run: Run, status: str, *, now: float) -> _Computed | None:
+        """Return the slice of a quarantined run, in which only its status changes, or None if it does not change."""
+        if due_status(run, status, has_more=not run.is_projected) == run.announced:
+            return None
+        context = self._open_context(repositories, run, now)
+        return _Computed(context=context, waiting=self._waiting.take(context), is_new=True)
+
+    def _detect(self, repositories: Repositories, run: Run, status: str, *, now: float, most: int | None) -> _Computed:
+        """Return a slice of at most ``most`` steps; it ends the quarantine of the run."""
+        position, had_ready_steps = run.position, run.has_ready_steps
+        is_new = run.quarantined_at is not None or status != run.announced
+        run.quarantined_at = run.quarantine_reason = None
+        context = self._open_context(repositories, run, now)
+        waiting = self._waiting.take(context)
+        self._compacted.compact(context)
+        run.has_ready_steps = not self._advance(context, waiting, most=most)
+        state = self._tracker.encode(context)
+        is_new = self._tick_rules(context, status) or is_new
+        rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)
+        is_new = is_new or rule_states is not None or run.position != position or context.has_writes
+        is_new = is_new or run.has_ready_steps != had_ready_steps
+        return _Computed(context=context, waiting=waiting, is_new=is_new, state=state, rule_states=rule_states)
 
     def _advance(self, context: RunContext, waiting: WaitingSteps, *, most: int | None) -> bool:
         """Complete the waiting steps, then read the log; return whether all entries that were read are finished."""
@@ -259,16 +287,10 @@ class Projection:
         if alert is not None:
             context.add_alerts([alert])
 
-    def _save(
-        self,
-        repositories: Repositories,
-        context: RunContext,
-        waiting: WaitingSteps,
-        state: SavedState | None,
-        rule_states: SavedRuleStates | None,
-    ) -> bool:
+    def _save(self, repositories: Repositories, computed: _Computed) -> bool:
         """Write a slice; return False if the run was deleted meanwhile."""
-        run, deadlines = context.run, self._settings.deadlines
+        context, deadlines = computed.context, self._settings.deadlines
+        run = context.run
         stored = repositories.runs.lock(run.id)
         if stored is None:
             self.forget(run.id)
@@ -281,7 +303,7 @@ class Projection:
         run.take_ingested(stored)
         self._ownership.prolong(run, stored)
         context.write(repositories)
-        waiting.save(repositories)
+        computed.waiting.save(repositories)
         status = due_status(run, run_status(run, now=context.now, deadlines=deadlines), has_more=has_more)
         is_changed = status != run.announced
         if is_changed:
@@ -289,8 +311,8 @@ class Projection:
         context.alerts.save(repositories, now=context.now)
         context.show_saved_alerts()
         self._record_transitions(repositories, run, context.alerts.transitions)
-        self._tracker.save(repositories, run, state)
-        self._tracker.rules.save(repositories, run, rule_states)
+        self._tracker.save(repositories, run, computed.state)
+        self._tracker.rules.save(repositories, run, computed.rule_states)
         repositories.runs.save_projection(run)
         if is_changed or stored.quarantined_at is not None:  # readers see another status or phase
             context.add_run(repositories, deadlines)

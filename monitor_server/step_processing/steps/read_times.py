@@ -45,7 +45,9 @@ class ReadTimes:
             self._awaited.pop(run.id, None)
             return now
         end, ended_at, read_time = self._awaited.pop(run.id, (run.log_end, now, -math.inf))
-        if run.position >= end:
+        if end > run.log_end:  # the run was deleted and has begun anew
+            end, ended_at, read_time = run.log_end, now, -math.inf
+        elif run.position >= end:
             end, ended_at, read_time = run.log_end, now, ended_at
         self._awaited[run.id] = (end, ended_at, read_time)
         if len(self._awaited) > MAX_RUNS_BEHIND:

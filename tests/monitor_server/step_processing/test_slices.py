@@ -1,5 +1,8 @@
 """A slice of a run's log, directly on a store: its projected steps, its end, and the projectors that may take it."""
 
+import math
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -8,6 +11,7 @@ from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.read_times import ReadTimes
 from tests.monitor_server.interrupted_stores import crashing
 
 
@@ -85,6 +89,15 @@ def test_a_rank_is_not_missing_while_its_record_waits_in_the_log(store, append, 
         (alert,) = repositories.alerts.page(limit=9, run_id=run_id)
     assert (alert["kind"], alert["opened_step"]) == ("scripted", 1)
     assert _seen(store, run_id) == [[1, 1], [1, 2]]  # no record of step 2 was stored by its deadline
+
+
+def test_a_run_that_begins_anew_waits_for_no_end_of_the_log_that_was_deleted(store, append):
+    """The old log was longer; the new one is read to where it ended, and not to the end of the old one."""
+    run_id, read_times = append(records=[{"step": 1}]), ReadTimes()
+    with store.read() as repositories:
+        run = repositories.runs.find(run_id)
+    for position, log_end, now, expected in ((1, 1_000, 1.0, -math.inf), (1, 2, 2.0, -math.inf), (2, 3, 3.0, 2.0)):
+        assert read_times.read_time(replace(run, position=position, log_end=log_end), now=now) == expected
 
 
 def test_a_step_waits_for_no_dead_rank_though_the_log_grows_faster_than_it_is_read(
