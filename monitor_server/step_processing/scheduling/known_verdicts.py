@@ -1,7 +1,7 @@
 """The newest verdicts of the projector, and the receipts that wait for one.
 
-Another collector may project a run. No receipt waits here for such a run, and its verdict is dropped, so that the
-newest one is read from the store. So is a verdict that is far behind the end of the log.
+Another collector may project a run, or none can. No receipt waits here for such a run, and its verdict is dropped, so
+that the newest one is read from the store. So is a verdict that is far behind the end of the log.
 """
 
 import threading
@@ -26,7 +26,7 @@ class KnownVerdicts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._verdicts: OrderedDict[str, tuple[int, Verdict]] = OrderedDict()
-        self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that another projector owned at the last check
+        self._elsewhere: OrderedDict[str, None] = OrderedDict()  # runs that were not projected here at the last check
         self._waiters: dict[str, list[tuple[int, Future[None]]]] = {}
         self._waiter_count = 0
 
@@ -35,7 +35,7 @@ class KnownVerdicts:
 
     @property
     def runs_of_others(self) -> int:
-        """The number of runs that another collector is known to project, at most `MAX_VERDICTS`."""
+        """The number of runs that another collector projects, or that are quarantined, at most `MAX_VERDICTS`."""
         return len(self._elsewhere)
 
     @property

@@ -229,9 +229,9 @@ class Completion:
                 self._crowded.clear()
             self._crowded.add(run.id)
             log.warning(
-                "more than %d steps of run %r wait for ranks that have not reported: the first ones are complete "
-                "without them; start the missing ranks, correct the world size (rlvitals runs --reset), or raise "
-                "RLVITALS_MAX_WAITING_STEPS",
+                "more than %d steps of run %r wait for ranks that have not reported, or whose records are not read yet "
+                "because the projector is behind: the first ones are complete without them; start the missing ranks, "
+                "correct the world size (rlvitals runs --reset), or raise RLVITALS_MAX_WAITING_STEPS",
                 most,
                 run.name,
             )
