@@ -1,6 +1,6 @@
 """Logs failures of repeated work: a new one at once, and then once a minute.
 
-Faults of the database differ by their reason, and defects by the place in the code, which is logged by a traceback.
+Faults of the database differ by their reason, and defects by the place in our code, which is logged by a traceback.
 """
 
 import logging
@@ -20,6 +20,7 @@ REPEAT_SECONDS: Final = 60.0
 MOST_REASONS: Final = 20
 # For this long a failure makes the collector report that it is not ready, unless later work succeeds.
 RECENT_SECONDS: Final = 30.0
+OUR_PACKAGES: Final = ("monitor_server.", "trainer_hooks.")
 
 
 class FailureLog:
@@ -88,8 +89,10 @@ class FailureLog:
 
     def _is_due(self, defect: Exception, now: float) -> bool:
         """Whether the traceback of a defect is logged; success of other work does not make it due sooner."""
-        *_, (frame, line) = traceback.walk_tb(defect.__traceback__) if defect.__traceback__ else [(None, 0)]
-        place = ("" if frame is None else frame.f_code.co_filename, line)
+        frames = list(traceback.walk_tb(defect.__traceback__))
+        # Defects of different places may all end in one line of a library.
+        ours = [each for each in frames if each[0].f_globals.get("__name__", "").startswith(OUR_PACKAGES)]
+        place = next(((frame.f_code.co_filename, line) for frame, line in reversed(ours or frames)), ("", 0))
         self._defects = {each: at for each, at in self._defects.items() if now - at < REPEAT_SECONDS}
         if place in self._defects or len(self._defects) == MOST_REASONS:
             return False

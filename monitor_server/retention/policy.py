@@ -1,5 +1,6 @@
 """Finds the data that the limits of retention allow to be removed, and removes it slice by slice."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -77,6 +78,7 @@ class RetentionPolicy:
         self._clock = clock
         self._may_be_ahead = may_be_ahead
         self._thinned: dict[str, int | None] = {}  # the newest step of a run at which its old responses were removed
+        self._audited_at = -math.inf  # when the whole audit log was last read
 
     @property
     def thinned_runs(self) -> int:
@@ -122,7 +124,7 @@ class RetentionPolicy:
         tasks = self._with_old_responses(repositories)
         before = now - settings.audit_days * DAY_SECONDS
         is_held = self._may_be_ahead()
-        if not is_held and repositories.audit_log.has_old(before=before):
+        if not is_held and self._has_old_entries(repositories, before=before, now=now):
             tasks.append(Task(kind="audit_entries"))
         if not is_held and repositories.silences.has_old(before=before):
             tasks.append(Task(kind="silences"))
@@ -186,6 +188,13 @@ class RetentionPolicy:
         if not self._may_be_ahead():
             return limits
         return replace(limits, record_days=None, response_days=None, step_days=None, run_days=None)
+
+    def _has_old_entries(self, repositories: Repositories, *, before: float, now: float) -> bool:
+        """Whether the audit log has old entries: the first ones are read at each search, and all of them once a day."""
+        is_whole = abs(now - self._audited_at) >= DAY_SECONDS  # also after a clock that was ahead is set back
+        if is_whole:
+            self._audited_at = now
+        return repositories.audit_log.has_old(before=before, is_whole=is_whole)
 
     def _remove_old(self, repositories: Repositories, table: str) -> Removed:
         """Remove entries of the audit log, or silences that have ended, by their age."""

@@ -12,7 +12,7 @@ from monitor_server.store.tables import audit_entries
 __all__ = ["AuditEntry", "AuditLog", "detail_of_run", "reach_of"]
 
 # A clock that was ahead for a while has written entries that stay longer than those behind them. There is no index on
-# the time, and a search for one old entry among all would read a large log every few seconds.
+# the time, and a search for one old entry among all would read a large log every few seconds. So that is rare.
 FIRST_ENTRIES: Final = 1_000
 
 
@@ -75,9 +75,10 @@ class AuditLog:
         here = audit_entries.c.detail.startswith(detail_of_run(run_id, ""), autoescape=True)
         self._connection.execute(update(audit_entries).where(here), {"detail": "of a deleted run"})
 
-    def has_old(self, *, before: float) -> bool:
-        """Return whether one of the first entries is from before a time."""
-        first = select(audit_entries.c.at).order_by(audit_entries.c.number).limit(FIRST_ENTRIES).subquery()
+    def has_old(self, *, before: float, is_whole: bool = False) -> bool:
+        """Return whether one of the first entries is from before a time, or any one if the whole log is read."""
+        entries = select(audit_entries.c.at).order_by(audit_entries.c.number)
+        first = (entries if is_whole else entries.limit(FIRST_ENTRIES)).subquery()
         at = self._connection.execute(select(func.min(first.c.at))).scalar()
         return at is not None and at < before
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Select, func, or_
 
@@ -11,6 +11,8 @@ from monitor_server.store.repositories.run_order import TEXTS, RunOrder
 from monitor_server.store.tables import runs
 
 __all__ = ["Condition", "RunFilter", "Sorting", "matching_runs", "sort_keys"]
+
+SAME_CAPITAL: Final = {"ς": "σ", "µ": "μ"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,11 @@ def _contains(text: ColumnElement[str], part: str, dialect: str) -> ColumnElemen
     """Return whether a text contains a part, without regard to case.
 
     PostgreSQL knows the case of letters beyond ASCII only where the locale of the database has it, which C has not. So
-    those letters of the part are replaced in the text.
+    those letters of the part are replaced in the text. Letters with one capital are the same letter.
     """
+    for other, letter in SAME_CAPITAL.items():
+        if letter.upper() in part.upper():
+            text, part = func.replace(func.lower(text), other, letter), part.lower().replace(other, letter)
     letters = {letter.lower(): letter.lower().upper() for letter in part if not letter.isascii()}
     letters = {low: high for low, high in letters.items() if high not in (low, high.lower()) and not high.isascii()}
     letters = {low: high for low, high in letters.items() if len(low) == len(high) == 1}

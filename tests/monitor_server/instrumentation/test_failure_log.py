@@ -49,10 +49,10 @@ def test_faults_that_take_turns_are_said_once_each(failures, caplog):
     assert len(caplog.records) == MOST_REASONS
 
 
-def _failing(code):
+def _failing(code, text="raise KeyError"):
     """Return the error of a defect; its place in the code is the given text's."""
     with pytest.raises(KeyError) as caught:
-        exec(compile("raise KeyError", code, "exec"), {})  # noqa: S102 - our own text
+        exec(compile(text, code, "exec"), {"__name__": "monitor_server.here"})  # noqa: S102 - our own text
     return caught.value
 
 
@@ -68,6 +68,13 @@ def test_a_defect_is_logged_with_its_place_once_a_minute(failures, caplog):
     for number in range(2 * MOST_REASONS):
         log.note_failure(_failing(f"place {number}"))
     assert len(caplog.records) == 2 + MOST_REASONS
+
+
+def test_defects_that_end_in_one_line_of_a_library_are_two(failures, caplog):
+    log, _ = failures
+    for code in ("here", "there", "here"):
+        log.note_failure(_failing(code, "import os; os.environ['RLVITALS_NOTHING']"))
+    assert len(caplog.records) == 2
 
 
 def test_the_newest_failure_is_known_until_work_succeeds_or_nothing_has_failed_for_a_while(failures):

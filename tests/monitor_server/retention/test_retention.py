@@ -11,6 +11,7 @@ from monitor_server.retention.policy import ROWS_PER_SLICE, RetentionPolicy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
 from monitor_server.store.database import Store
+from monitor_server.store.repositories import audit_log
 from monitor_server.store.repositories.log.blocks import SPAN, block_steps
 from monitor_server.store.tables import records
 from tests.databases import sqlite_only
@@ -386,3 +387,17 @@ def test_an_entry_from_a_clock_that_was_ahead_keeps_no_older_ones(store):
         assert repositories.audit_log.has_old(before=2.0)
         assert repositories.audit_log.remove_old(before=2.0, limit=9) == 1
         assert [entry["at"] for entry in repositories.audit_log.page(limit=9)] == [2.0, 1e9]
+
+
+def test_many_entries_from_a_clock_that_was_ahead_keep_no_older_ones(store, clock, monkeypatch):
+    """The whole log is read once a day."""
+    monkeypatch.setattr(audit_log, "FIRST_ENTRIES", 2)
+    policy = RetentionPolicy(Settings(), clock=clock)
+    with store.write() as repositories:
+        for at in (1e12, 1e12, -1e12):
+            record_change(repositories, ANYBODY, "run.label", "r", now=at)
+        found = []
+        for seconds in (0, DAY / 2, DAY / 2):
+            clock.now += seconds
+            found.append([task.kind for task in policy.find_tasks(repositories)])
+    assert found == [["audit_entries"], [], ["audit_entries"]]
