@@ -57,7 +57,9 @@ class _Departure(NamedTuple):
 
 
 def find_lost(signals: Mapping[str, Signal], *, opened_step: int) -> list[str]:
-    """Return the signals without a value in the newest 25 steps up to an alert: what they did before is not its cause.
+    """Return the signals that were lost before an alert, so that what they did before is not its cause.
+
+    They have no value in the newest 25 steps up to it, nor since twice their usual distance, the median of two values.
 
     >>> steps, values = np.arange(60), np.zeros(60)
     >>> find_lost({"kl/ref": (steps[:20], values[:20]), "entropy/mean": (steps, values)}, opened_step=59)
@@ -65,7 +67,13 @@ def find_lost(signals: Mapping[str, Signal], *, opened_step: int) -> list[str]:
     """
     seen = {name: steps[steps <= opened_step].tolist() for name, (steps, _) in signals.items()}
     newest = sorted({step for steps in seen.values() for step in steps[-LONGEST_GAP:]})[-LONGEST_GAP:]
-    return [name for name, steps in seen.items() if steps and steps[-1] < newest[0]]
+    return [
+        name
+        for name, steps in seen.items()
+        if steps
+        and steps[-1] < newest[0]
+        and (len(steps) < 2 or opened_step - steps[-1] > 2 * np.median(np.diff(steps)))  # noqa: PLR2004 - one distance
+    ]
 
 
 def moved_signals(signals: Mapping[str, Signal], *, opened_step: int) -> list[Moved]:

@@ -189,6 +189,17 @@ def test_a_signal_that_was_lost_long_before_the_alert_explains_nothing(rows, is_
     assert ("likelihood/action1, kl/ref" in [gap.what for gap in found.not_observed]) == is_lost
 
 
+@pytest.mark.parametrize(("opened_step", "is_lost"), [(540, False), (541, True)])
+def test_a_signal_that_is_sent_in_few_rows_is_lost_after_twice_its_usual_distance(opened_step, is_lost):
+    """An evaluation at every thirtieth step, the newest at step 480: its fall is seen, until one has been left out."""
+    steps, rare = np.arange(600), np.arange(0, 481, 30)
+    often = np.where(steps >= 400, -3.0, -0.4) + 0.001 * (-1.0) ** steps
+    signals = {"likelihood/correct": (steps, often), "likelihood/action1": (rare, often[rare])}
+    found = explain(kind="death_spiral", opened_step=opened_step, signals=signals, responses=[])
+    assert {each.signal for each in found.moved} == {*signals} - ({"likelihood/action1"} if is_lost else set())
+    assert ("likelihood/action1" in [gap.what for gap in found.not_observed]) == is_lost
+
+
 def test_remedies_answer_known_kinds_and_each_has_a_source():
     """Every remedy is for an alert that a detector raises; some wait for an observation."""
     kinds = {detector.kind for detector in DETECTORS.values()}
