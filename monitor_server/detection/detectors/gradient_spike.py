@@ -1,6 +1,7 @@
 """Gradient spike: gradient norms a hundred times above all earlier ones, from data or advantages out of scale."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.readings import list_missing
@@ -40,7 +41,8 @@ class GradientSpike(StreamDetector):
         self.record = 0.0  # of the norm, before the newest spike
         self.worst = 0.0
         self.opened: int | None = None
-        self.rows = self.NEAR  # since the newest spike
+        # The newest rows with a norm, while a spike is near: step; of a spike also norm, record, and whether critical.
+        self.recent: list[list[Any]] = []
         self.is_critical = False
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
@@ -51,17 +53,28 @@ class GradientSpike(StreamDetector):
         passed = self.records.find_exceeding(observation.finite) if norm > self.LARGE else []
         if NORM in passed:
             is_unscaled = ADVANTAGE in passed
-            if self.opened is None and (self.rows < self.NEAR or is_unscaled):
+            if self.opened is None and (0 < self._count_rows() < self.NEAR or is_unscaled):
                 self.opened, self.worst = observation.step, 0.0
-            self.record, self.rows, self.worst = self.records.largest(NORM), 0, max(self.worst, norm)
+            self.record, self.worst = self.records.largest(NORM), max(self.worst, norm)
             self.is_critical = self.is_critical or is_unscaled
+            self._remember(observation.step, norm, self.record, is_unscaled)
         else:  # a spike does not enter the baseline
             self.records.update(signals)
-        self.rows += 1
+            if self.recent:
+                self._remember(observation.step)
         finding = [self._build_finding(observation)] if self.opened is not None else []
-        if self.rows > self.HELD_ROWS:
+        if self._count_rows() > self.HELD_ROWS:
             self._close()
         return finding
+
+    def _remember(self, step: int, *spike: float) -> None:
+        self.recent.append([step, *spike])
+        del self.recent[: -self.HELD_ROWS - 1]
+
+    def _count_rows(self) -> int:
+        """Return the number of rows with a norm from the newest spike on; 0 without a spike."""
+        places = (place for place, row in enumerate(reversed(self.recent), start=1) if len(row) > 1)
+        return next(places, 0)
 
     def _build_finding(self, observation: Observation) -> Finding:
         scale = " The advantages of the batch have lost their scale." if self.is_critical else ""
@@ -83,14 +96,31 @@ class GradientSpike(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
+        """Forget the spikes in the rows that are replaced; the finding rests on the others, if it opened before."""
         if self.opened is not None and step <= self.opened:
+            self.opened = None
+        left = [row for row in self.recent if row[0] < step]
+        if len(left) == len(self.recent):
+            return
+        spikes = [row for row in left if len(row) > 1]
+        if self.opened is None and not spikes:
             self._close()
-
-    def take_back(self, rows: int, left: int) -> None:
-        """Forget a spike in the rows that are replaced, unless the finding has opened."""
-        super().take_back(rows, left)
-        if self.opened is None and rows >= self.rows:
-            self.rows = self.NEAR
+        elif self.opened is not None and not any(row[0] >= self.opened for row in spikes):
+            self.recent = [[self.opened, self.worst, self.record, self.is_critical]]  # its spikes are too long ago
+        else:
+            self.recent, since = left, self.opened if self.opened is not None else step
+            self.record = spikes[-1][2]
+            counted = [row for row in spikes if row[0] >= since]
+            self.worst = max([row[1] for row in counted], default=0.0)
+            self.is_critical = any(row[3] for row in counted)
 
     def _close(self) -> None:
-        self.opened, self.is_critical, self.rows = None, False, self.NEAR
+        self.opened, self.is_critical, self.recent = None, False, []
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; older versions saved only the number of rows since the newest spike."""
+        super().load(state)
+        rows = state.get("rows", self.NEAR)
+        if "recent" not in state and (self.opened is not None or rows < self.NEAR):
+            begun = -1 if self.opened is None else self.opened
+            self.recent = [[begun, self.worst, self.record, self.is_critical], *[[begun]] * (rows - 1)]

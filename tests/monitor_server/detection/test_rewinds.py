@@ -227,6 +227,46 @@ def test_a_gradient_spike_that_a_rewind_has_replaced_is_not_the_first_of_two():
     assert subject.update(Observation(step=21, attempt=2, signals={"grad/norm": 150.0}))
 
 
+@pytest.mark.parametrize(
+    ("rows", "back_to", "again", "found"),
+    [
+        ([150.0, None], 17, [150.0], ["warning"]),  # the replaced row had no norm, and the first spike remains
+        ([150.0, 0.5, 0.5], 17, [150.0], ["warning"]),
+        ([150.0, 0.5, 0.5], 17, [0.5, 0.5, 150.0], []),
+        ([150.0, 150.0, 300.0], 18, [0.5], ["warning"]),  # of two spikes of before, and no replaced one
+        ([150.0, 150.0], 17, [150.0], ["warning"]),
+        ([0.5, 150.0, 150.0], 17, [150.0], []),
+    ],
+)
+def test_the_spikes_that_a_rewind_leaves_are_those_that_count(rows, back_to, again, found):
+    """The findings after it are those of a run that never had the replaced rows."""
+    normal = [0.5, 0.6, 0.4, 0.5] * 4
+    rewound, straight = GradientSpike(), GradientSpike()
+    for attempt, subject, fed in ((1, rewound, normal + rows), (1, straight, (normal + rows)[:back_to])):
+        for step, norm in enumerate(fed):
+            signals = {"entropy/mean": 1.0} if norm is None else {"grad/norm": norm}
+            subject.update(Observation(step=step, attempt=attempt, signals=signals))
+    rewound = GradientSpike.from_state(rewound.state())
+    for step, norm in enumerate(again, start=back_to):
+        row = Observation(step=step, attempt=2, signals={"grad/norm": norm})
+        after = rewound.update(row)
+        assert [(each.step, each.severity, each.score) for each in after] == [
+            (each.step, each.severity, each.score) for each in straight.update(row)
+        ]
+    assert [each.severity for each in after] == found
+
+
+def test_a_page_of_which_a_rewind_leaves_the_warning_is_a_warning():
+    """The third spike, with advantages out of scale, made it a page, and is replaced."""
+    subject = GradientSpike()
+    rows = [{"grad/norm": norm, "advantage/mean_abs": 1.0} for norm in [0.5, 0.6, 0.4, 0.5] * 4 + [150.0, 150.0]]
+    for step, signals in enumerate([*rows, {"grad/norm": 400.0, "advantage/mean_abs": 90.0}]):
+        (*_, before) = [None, *subject.update(Observation(step=step, signals=signals))]
+    (after,) = subject.update(Observation(step=18, attempt=2, signals=rows[0]))
+    assert (before.severity, before.score, before.evidence["onset"]) == ("critical", 400.0, [17, 17])
+    assert (after.severity, after.score, after.evidence["onset"]) == ("warning", 150.0, [17, 17])
+
+
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_state_that_an_older_version_has_saved_continues_as_it_was(rows):
     """It has neither the spans of its rows nor what the paired channel has counted."""
