@@ -162,11 +162,6 @@ class AlarmGate(Stateful):
                 self.opened[severity] = {kind: since for kind, since in kinds.items() if kind in held}
         return allowed
 
-    def list_opened_before(self, step: int) -> set[str]:
-        """Return the kinds of the open alarms all of whose severities opened before a step."""
-        opened = [item for kinds in self.opened.values() for item in kinds.items()]
-        return {kind for kind, _ in opened} - {kind for kind, since in opened if since >= step}
-
     def _close_repeated(self, step: int) -> None:
         """Close the alarms that opened at a step or after it. There are some only if the run went back to the step."""
         for severity, kinds in self.opened.items():

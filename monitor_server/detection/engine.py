@@ -69,7 +69,7 @@ class Engine:
         replaced, left = self._group.count_replaced(observation)
         if not replaced:
             return
-        self._held.end_others(self._gate.list_opened_before(observation.step))
+        self._held.take_back(observation.step, replaced)
         self._gate.take_back(replaced, left)
         if self._budget is not None:
             self._budget.take_back(replaced, left)
@@ -122,6 +122,7 @@ class Engine:
     def state(self) -> dict[str, Any]:
         """Return the complete state for a restart, as JSON values (non-finite floats allowed)."""
         state = {
+            "order": self._group.state(),
             "detectors": {name: detector.state() for name, detector in self._detectors.items()},
             "held": self._held.state(),
             "gate": self._gate.state(),
@@ -143,6 +144,7 @@ class Engine:
         for name, saved in state["detectors"].items():
             if name in engine._detectors:
                 engine._detectors[name].load(saved)
+        engine._group.load(state.get("order", {}))
         engine._held.load(state.get("held", ()))
         engine._gate.load(state.get("gate", {}))
         engine._phases.load(state["phases"])

@@ -16,6 +16,7 @@ __all__ = ["DETECTOR_VERSION", "DetectorGroup", "StreamDetector"]
 DETECTOR_VERSION = "builtin-13"  # changes with the alarms of any detector; also the id of the built-in calibration
 ROWS_PER_SELECTION = 64
 MOST_SPANS = 32  # two rows each, if distances vary
+MOST_VERSIONS = 8
 
 
 class RowOrder(Stateful):
@@ -24,7 +25,8 @@ class RowOrder(Stateful):
     def __init__(self) -> None:
         self.attempt: int | None = None
         self.step: int | None = None
-        self.data_version: str | None = None
+        # The newest versions of the data, each with the step that was the first to name it.
+        self.versions: list[list[Any]] = []
         self.row_count = 0  # the rows of the run, without those that were replaced
         self.stride: int | None = None  # the smallest distance of two successive rows
         # First step, distance and number of the newest rows: one entry for successive rows of the same distance.
@@ -57,8 +59,15 @@ class RowOrder(Stateful):
         return min(self.row_count, counted + max(0, self.spans[0][0] - step) // (self.stride or 1))
 
     def changes_data(self, observation: Observation) -> bool:
-        """Return whether a new row has other data than the earlier rows; a row without a version has the same data."""
-        return self.data_version is not None and observation.data_version not in (None, self.data_version)
+        """Return whether a new row has other data than the row before it; a row without a version has the same data.
+
+        Rows that a rewind replaces are not before it.
+        """
+        version = observation.data_version
+        if version is None:
+            return False
+        before = (earlier for begun, earlier in reversed(self.versions) if begun < observation.step)
+        return next(before, version) != version
 
     def advance(self, observation: Observation) -> None:
         """Make a new row the newest."""
@@ -66,6 +75,7 @@ class RowOrder(Stateful):
             self.row_count -= self.count_replaced(observation.step)
             left = [[*span[:2], _count_before(observation.step, span)] for span in self.spans]
             self.spans = [span for span in left if span[2]]
+            self.versions = [each for each in self.versions if each[0] < observation.step]
         elif self.step is not None:
             distance = observation.step - self.step
             if self.stride is None or distance < self.stride:
@@ -73,8 +83,9 @@ class RowOrder(Stateful):
         self.row_count += 1
         self._add(observation.step)
         self.attempt, self.step = observation.attempt, observation.step
-        if observation.data_version is not None:
-            self.data_version = observation.data_version
+        version = observation.data_version
+        if version is not None and (not self.versions or self.versions[-1][1] != version):
+            self.versions = [*self.versions, [observation.step, version]][-MOST_VERSIONS:]
 
     def _add(self, step: int) -> None:
         """Add a row to the spans."""
@@ -91,10 +102,15 @@ class RowOrder(Stateful):
         del self.spans[:-MOST_SPANS]
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; older versions saved no spans, and of their rows only the newest step is known."""
+        """Restore a saved state.
+
+        Of the rows and the data of an older version's state only the newest are known; no rewind takes that data back.
+        """
         super().load(state)
-        if "spans" not in state and self.step is not None:
-            self.spans = [[self.step, 1, 1]]
+        if "spans" not in state and state.get("step") is not None:
+            self.spans = [[state["step"], 1, 1]]
+        if state.get("data_version") is not None:
+            self.versions = [[-1, state["data_version"]]]
 
 
 def _count_before(step: int, span: Sequence[int]) -> int:
@@ -123,6 +139,7 @@ class StreamDetector(Stateful):
 
     def __init__(self) -> None:
         self._order = RowOrder()
+        self._saves_order = True
 
     @property
     def has_ended(self) -> bool:
@@ -156,8 +173,8 @@ class StreamDetector(Stateful):
             self._rebaseline()
 
     def state(self) -> dict[str, Any]:
-        """Return the complete state for a restart, including the newest position."""
-        return self._order.state() | super().state()
+        """Return the complete state for a restart. It includes the newest position, unless a group saves that."""
+        return self._order.state() | super().state() if self._saves_order else super().state()
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Restore a saved state."""
@@ -209,6 +226,7 @@ class DetectorGroup:
         self._order = RowOrder()
         for detector in self._detectors:
             detector._order = self._order  # noqa: SLF001 - of this module
+            detector._saves_order = False  # noqa: SLF001 - of this module
         self._names: KeysView[str]
         self._concerned: list[StreamDetector]
         self._select({})
@@ -237,6 +255,14 @@ class DetectorGroup:
         """Return the number of rows that a new row replaces, if its attempt goes back, and of the rows before it."""
         replaced = self._order.count_replaced(observation.step) if self._order.resumes(observation) else 0
         return replaced, self._order.row_count - replaced
+
+    def state(self) -> dict[str, Any]:
+        """Return the newest position, which its detectors share; each of them has a state of its own."""
+        return self._order.state()
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved position. Older versions saved it with each detector, which then restores it."""
+        self._order.load(state)
 
     def _select(self, signals: Mapping[str, float]) -> None:
         """Select the detectors that a row with these signals concerns; most runs send the same signals in every row.

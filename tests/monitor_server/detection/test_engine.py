@@ -291,6 +291,17 @@ def test_a_run_that_names_its_data_only_once_is_assessed_as_one_that_names_them_
     assert first_steps([named[0], *run[1:]]) == first_steps(named) == first_steps(run)
 
 
+def test_the_newest_position_which_all_detectors_share_is_saved_once():
+    """The state is written after every slice; each detector had a copy of the distances of the newest rows."""
+    engine = Engine()
+    for row in range(1, 80):
+        engine.update(Observation(step=row * row, signals={"reward/mean": 0.5, "grad/norm": 1.0}))
+    state = json.loads(json.dumps(engine.state()))
+    assert state["order"]["step"] == 79 * 79
+    assert not any(state["order"].keys() & part.keys() for part in state["detectors"].values())
+    assert Engine.from_state(state).state() == state
+
+
 def test_shared_mechanisms_are_saved_once_and_older_states_with_copies_continue():
     """Up to this version each of three detectors saved the mechanisms; the copies are passed over."""
     engine, run = Engine(), spiral()

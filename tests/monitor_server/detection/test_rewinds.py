@@ -6,6 +6,7 @@ import random
 import pytest
 
 from monitor_server.detection.base_classes.detector import DetectorGroup
+from monitor_server.detection.base_classes.held_findings import HeldFindings
 from monitor_server.detection.detectors.gradient_spike import GradientSpike
 from monitor_server.detection.detectors.joint_departure import JointDeparture
 from monitor_server.detection.detectors.kl_runaway import KlRunaway
@@ -13,7 +14,7 @@ from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.detectors.reward_hacking import RewardHacking
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Observation, Phase
+from monitor_server.detection.protocol import Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
 from monitor_server.detection.statistics.anchored import AnchoredDeparture
 from monitor_server.detection.statistics.departure import Departure, Size
@@ -267,15 +268,38 @@ def test_a_page_of_which_a_rewind_leaves_the_warning_is_a_warning():
     assert (after.severity, after.score, after.evidence["onset"]) == ("warning", 150.0, [17, 17])
 
 
+def test_data_that_a_rewind_takes_back_are_other_data_when_they_are_named_again():
+    """Each attempt names its data where they change, as do the rows of a checkpoint that itself names other data."""
+
+    class CountingChanges(KlRunaway):
+        changes = ()
+
+        def _rebaseline(self):
+            self.changes = *self.changes, self.step
+
+    subject = CountingChanges()
+    for attempt, steps in ((1, range(80)), (2, range(30, 60)), (3, range(50, 70)), (4, range(40, 45))):
+        for step in steps:
+            name = {0: "easy", 40: "hard"}.get(step)
+            subject.update(Observation(step=step, attempt=attempt, signals={"kl/ref": 0.1}, data_version=name))
+            restored = CountingChanges.from_state(subject.state())
+            restored.changes, subject = subject.changes, restored
+    assert subject.changes == (39, 39, 69)  # the newest step before; attempt 3 begins with the hard data of step 40
+
+
 @pytest.mark.parametrize("rows", [0, 3])
 def test_a_state_that_an_older_version_has_saved_continues_as_it_was(rows):
-    """It has neither the spans of its rows nor what the paired channel has counted."""
+    """Each detector's part has the newest position, without the spans of the rows and what the channel has counted."""
     engine, back_to = Engine(), LAST - 4
     feed(engine, range(LAST))
     saved = engine.state()
+    order = saved.pop("order")
     for part in saved["detectors"].values():
-        for name in ("spans", "uncounted", "begun"):
+        for name in ("uncounted", "begun", "recent"):
             part.pop(name, None)
+        part.update({name: order[name] for name in ("attempt", "step", "row_count", "stride")}, data_version=None)
+    saved["detectors"]["gradient_spike"]["rows"] = 3
+    saved["held"] = [held[:2] for held in saved["held"]]
     restored = Engine.from_state(saved)
     for attempt, steps in ((1, range(LAST, LAST + rows)), (2, range(back_to, LAST + 9))):
         for step in steps:
@@ -341,8 +365,42 @@ def test_an_alarm_holds_in_rows_without_its_signal_after_a_rewind_if_it_opened_b
         rewarded = {} if step % 4 else {"reward/mean": signals["reward/mean"]}
         before = engine.update(Observation(step=step, signals={"length/mean": signals["length/mean"]} | rewarded))
         assert ("run_collapsed" in [each.kind for each in before.findings]) == (step >= 56)
+    restored = Engine.from_state(engine.state())
     after = engine.update(Observation(step=back_to, attempt=2, signals={"length/mean": 100.0}))
     assert ("run_collapsed" in [each.kind for each in after.findings]) == holds
+    assert [each.step for each in after.findings if each.kind == "run_collapsed"] == [
+        68 if back_to == 70 else 56
+    ] * holds
+    assert restored.update(Observation(step=back_to, attempt=2, signals={"length/mean": 100.0})) == after
+
+
+@pytest.mark.parametrize(
+    ("back_to", "holds"),
+    [(55, ("critical", 54)), (52, ("critical", 50)), (50, ("warning", 10)), (11, ("warning", 10)), (10, None)],
+)
+def test_an_alarm_holds_after_a_rewind_as_it_was_found_before_the_replaced_rows(back_to, holds):
+    """It opened at step 10 as a warning, and was critical from step 50 on; the newest row that has its signal is 54."""
+    held = HeldFindings()
+    for step in range(10, 56):
+        severity = Severity.CRITICAL if step >= 50 else Severity.WARNING
+        found = [Finding("reward_fall", severity, step, 2.0, 1.0, "", {"signal": "reward/mean"})] if step < 55 else []
+        held.update(Observation(step=step, signals={"reward/mean": 0.0} if found else {}), found)
+    held.take_back(back_to, 56 - back_to)
+    after = held.update(Observation(step=back_to, attempt=2, signals={}), [])
+    assert [(each.severity, each.step) for each in after] == ([holds] if holds else [])
+
+
+def test_rows_without_the_signal_that_a_rewind_replaces_do_not_count():
+    """A finding is kept for 25 rows without its signal, however often the process begins again at its checkpoint."""
+    held = HeldFindings()
+    found = [Finding("reward_fall", Severity.WARNING, 10, 2.0, 1.0, "", {"signal": "reward/mean"})]
+    held.update(Observation(step=10, signals={"reward/mean": 0.0}), found)
+    for attempt in range(1, 5):
+        kept = [held.update(Observation(step=step, attempt=attempt, signals={}), []) for step in range(11, 31)]
+        assert all(kept)
+        held.take_back(11, 20)
+    kept = [held.update(Observation(step=step, attempt=5, signals={}), []) for step in range(11, 40)]
+    assert [bool(each) for each in kept] == [True] * 25 + [False] * 4
 
 
 def test_a_departure_from_before_the_checkpoint_holds_although_its_window_has_lost_every_row():
