@@ -57,9 +57,10 @@
     return Boolean(home);
   }
 
-  /* A judgement has two answers, and the field of a dropdown chooses one of its options. */
+  /* A judgement has two answers, the field of a dropdown chooses one of its options, and a second Enter would agree to the
+     question that the form of retention asks before it deletes runs. */
   function pressButtonOf(field) {
-    if (!field.matches("input") || field.closest(".judgement-form, .dash-dropdown-content")) return;
+    if (!field.matches("input") || field.closest(".judgement-form, .retention-form, .dash-dropdown-content")) return;
     const buttons = field.closest(window.rlvitals.requests.FORMS)?.querySelectorAll(".button") ?? [];
     if (buttons.length === 1) buttons[0].click();
   }

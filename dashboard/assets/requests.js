@@ -18,6 +18,7 @@
   const OWN = document.currentScript.src; // its address contains a hash of its content
 
   const newest = new Map(); // output of a callback -> its newest request
+  const unanswered = new Set(); // for each click that is not answered yet, the names of what was clicked
   let asked = 0; // requests that are not answered yet
   let pages = 0; // that were drawn
   let slow = 0; // those of them that take long
@@ -41,6 +42,7 @@
     const page = pages;
     const began = performance.now();
     asked += 1;
+    if (isClick) unanswered.add(changed);
     try {
       if (output === PAGE) await window.rlvitals.listen();
       const answer = await ask(address, options, output, isClick);
@@ -50,6 +52,7 @@
       return answer;
     } finally {
       asked -= 1;
+      unanswered.delete(changed);
     }
   }
 
@@ -139,8 +142,13 @@
     mark("data-failing", false);
   }
 
-  /* The second click of a double click would write the same again. */
-  const stopRepeated = (event) => event.detail > 1 && event.target.closest(`${FORMS} :is(.button, .quiet)`) && event.stopPropagation();
+  /* A repeated press would write the same again: the second click of a double click, or Enter, whose clicks have no count. */
+  function stopRepeated(event) {
+    const button = event.target.closest(`${FORMS} :is(.button, .quiet)`);
+    if (!button) return;
+    const isUnanswered = [...unanswered].some((changed) => changed.includes(`${button.id}.n_clicks`));
+    if (event.detail > 1 || (event.detail === 0 && isUnanswered)) event.stopPropagation();
+  }
   document.addEventListener("click", stopRepeated, true);
 
   /* The Back button may restore the page as it was before a sign-in; it would send no requests, so it is loaded again. */

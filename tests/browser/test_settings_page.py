@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
+from tests.browser.test_late_answers import HOLD, hold_back, let_go
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
@@ -49,6 +50,20 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     expect(secret).to_be_hidden()
     visit.page.close()  # it goes on to ask for its stream
     visit.complaints.clear()  # the browser reports that the session was refused
+
+
+def test_a_second_enter_before_the_answer_does_not_hide_the_key_that_was_made(guarded, visit):
+    """The collector would refuse the name of the first key, and the message would replace the secret."""
+    visit.page.add_init_script(HOLD)
+    open_settings(guarded, visit, guarded.key("admin", name="root"))
+    name = visit.page.get_by_label("Name", exact=True)
+    name.fill("trainer")
+    hold_back(visit.page, "key-make.n_clicks")
+    name.press("Enter")
+    visit.page.wait_for_function("() => window.letGo")
+    name.press("Enter")
+    let_go(visit.page)
+    expect(visit.page.locator("#key-made code")).to_contain_text("rlv_")
 
 
 def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):
@@ -194,6 +209,10 @@ def test_how_long_data_is_kept_is_saved_once_a_person_has_confirmed_what_it_remo
     save.click()
     expect(page.locator("#retention-state")).to_have_text("Nothing was changed.")
     field.fill("5")
+    field.press("Enter")
+    field.press("Tab")
+    page.wait_for_function("() => !window.rlvitals.requests.isAsking()")
+    expect(page.locator("#retention-state")).to_have_text("Nothing was changed.")  # so that Enter has asked nothing
     page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
     save.click()
     eventually(lambda: asked or page.wait_for_timeout(20))

@@ -10,8 +10,11 @@ import urllib3
 from fastapi.testclient import TestClient
 
 from dashboard.app import create_app
+from dashboard.ids import fleet as fleet_ids
+from dashboard.pages.fleet import views
 from monitor_server.settings import Settings
 from tests.browser.test_standalone_sign_in import serving_dashboard
+from tests.dashboard.callbacks import Callbacks
 from tests.live import serving
 
 ASKED = {"id": "asked-address", "property": "data", "value": None}
@@ -306,3 +309,11 @@ def test_on_its_own_it_is_guarded_as_well(collector):
         assert client.post("/_dash-update-component", json=too_large).status_code == 413
         assert client.post("/_dash-update-component", json=PAGE).status_code == 200
         assert client.get("/").headers["X-Frame-Options"] == "DENY"
+
+
+def test_a_view_of_a_page_that_was_loaded_before_an_upgrade_is_not_saved(mounted):
+    """Such a page does not say which view it has seen, so that one of another person could be replaced."""
+    asked = {"name": "mine", "query": "run=a", "replaces": False}
+    *_, said = Callbacks(mounted.url, views).call("change", asked, None, None, by=fleet_ids.VIEW_TO_SAVE)
+    assert said.endswith("load the page again.")
+    assert mounted.get("/views")["items"] == []

@@ -1,13 +1,17 @@
 """After a rewind, a run's newest values are those of the attempt that goes on."""
 
 import asyncio
+import contextlib
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from dashboard.pages.compare.comparison import ComparisonChoice, read_comparison
 from dashboard.pages.fleet import curves
 from dashboard.pages.run import workspace
 from dashboard.pages.run.page_data import read_run
 from tests.dashboard.callbacks import Callbacks
+from tests.http_serving import serving_requests
 from tests.live import eventually
 
 
@@ -55,3 +59,41 @@ def test_a_small_curve_of_the_fleet_ends_at_the_newest_step(live, run_id):
     wanted = {"signal": "grad/norm", "runs": [[run_id, 25]]}
     curve = Callbacks(live.url, curves).call("read", wanted)["curves"][run_id]
     assert (curve["step"], curve["values"][-1]) == (25, 0.75)
+
+
+@contextlib.contextmanager
+def relaying(live, run_id, steps):
+    """Relay to a collector; before each question about series the run takes its next step, of the value 2."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            if "/series" in self.path:
+                step = next(steps)
+                live.send(run="r", attempt=2, records=[{"step": step, "scalars": {"reward/mean": 2.0}}])
+                eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] >= step)
+            answer = live.pool.request("GET", live.url + self.path)
+            self.send_response(answer.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer.data)))
+            self.end_headers()
+            self.wfile.write(answer.data)
+
+        def log_message(self, *_args):
+            """Write nothing."""
+
+    with serving_requests(Handler) as url:
+        yield url
+
+
+def test_a_step_that_comes_while_a_page_is_read_is_not_taken_for_one_of_a_given_up_attempt(live, run_id):
+    """The newest value is shown in a panel, in a comparison and in the header of the run."""
+    with relaying(live, run_id, iter(range(50, 100))) as url:
+        view = {"signals": ["reward/mean"], "axis": "step"}
+        assert Callbacks(url, workspace).call("draw", view, {"run": run_id})["reward/mean"]["newest"] == "2.0"
+        choice = ComparisonChoice([run_id], ["reward/mean"], "step", False, False, 0.0, None)
+        (compared,) = asyncio.run(read_comparison(url, choice)).runs
+        assert compared.series["reward/mean"]["values"][-1] == 2.0
+        read = asyncio.run(read_run(url, run_id))
+        assert read.run["last_step"] >= read.series["reward/mean"]["steps"][-1]

@@ -46,8 +46,9 @@ def dry_run_table(tried: DryRunItem) -> Component:
         parts.append(html.P(f"And {count - len(shown)} more times."))
     if not tried["is_complete"]:
         after = "Later steps" if tried["last_step"] is None else f"Steps after {tried['last_step']}"
-        if tried["last_attempt"] is not None:
-            after += f" of attempt {tried['last_attempt']}, and later attempts,"
+        attempt = tried.get("last_attempt")
+        if attempt is not None:
+            after += f" of attempt {attempt}, and later attempts,"
         parts.append(html.P(f"{after} were not read: a dry run has a limit."))
     return html.Div(parts)
 

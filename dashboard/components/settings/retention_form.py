@@ -41,7 +41,7 @@ def _form(limits: Sequence[LimitItem]) -> Component:
             html.P(hint, className="aside"),
             html.Div([*numbers, buttons], className="fields form-row"),
         ],
-        className="settings-form",
+        className="settings-form retention-form",
     )
 
 

@@ -99,7 +99,6 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
         read = await asyncio.gather(
             *(
                 asyncio.gather(
-                    api.runs.get(run_id),
                     api.runs.phases(run_id),
                     api.runs.series(run_id, choice.signals, max_points=MAX_POINTS, times=True),
                     api.alerts.all(run_id),
@@ -107,16 +106,20 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
                 for run_id in choice.runs
             )
         )
+        # The runs are read after their series: earlier ones would not know the newest steps.
+        present = await asyncio.gather(*(api.runs.get(run_id) for run_id in choice.runs))
         runs = [
             Compared(
                 run, phases, {name: not_replaced(item, run.get("last_step")) for name, item in series.items()}, place
             )
-            for place, (run, phases, series, _) in enumerate(read)
+            for place, (run, (phases, series, _)) in enumerate(zip(present, read, strict=True))
         ]
         if choice.zoom is not None:
             runs = list(await asyncio.gather(*(_finer(api, run, choice, choice.zoom) for run in runs)))
-    names = sorted({name for run, *_ in read for name in run.get("signals") or []})
-    return Comparison(choice, runs, {run["id"]: alerts for run, _, _, alerts in read}, choosable(names))
+    names = sorted({name for run in present for name in run.get("signals") or []})
+    return Comparison(
+        choice, runs, {run["id"]: alerts for run, (*_, alerts) in zip(present, read, strict=True)}, choosable(names)
+    )
 
 
 async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, zoom: tuple[float, float]) -> Compared:

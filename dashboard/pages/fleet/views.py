@@ -15,6 +15,7 @@ from dashboard.ids import fleet as fleet_ids
 __all__ = ["read_views", "register"]
 
 CONFLICT: Final = 409
+OUTDATED: Final = "Not saved. The dashboard was upgraded since this page was loaded: load the page again."
 
 
 class ShownView(ViewItem):
@@ -39,9 +40,12 @@ def register(app: Dash, api_url: str) -> None:
         to_save: Mapping[str, Any] | None, to_delete: Mapping[str, str] | None, chosen: str | None
     ) -> tuple[object, object, object, str]:
         refusal: ApiError | None = None
+        is_save = ctx.triggered_id == fleet_ids.VIEW_TO_SAVE
+        if is_save and to_save and "seen" not in to_save:  # an earlier dashboard's page does not say what it has seen
+            return no_update, no_update, no_update, OUTDATED
         try:
             async with ApiClient(api_url) as api:
-                if ctx.triggered_id == fleet_ids.VIEW_TO_SAVE and to_save:
+                if is_save and to_save:
                     try:
                         chosen = (await api.views.save(to_save["name"], to_save["query"], seen=to_save["seen"]))["id"]
                     except ApiError as error:

@@ -110,7 +110,6 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
     async with ApiClient(api_url) as api:
         drawn, happened, judged = await asyncio.gather(
             asyncio.gather(
-                api.runs.get(run_id),
                 read_zoomed(api, run_id, plain, view, points),
                 api.runs.series(run_id, [SUMMED_SIGNAL, SEEN_SHARE]),
                 api.runs.expected_ranges(run_id, plain),
@@ -125,7 +124,8 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
             ),
             asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
         )
-    run, series, summed, expected = drawn
+        run = await api.runs.get(run_id)  # an earlier one would not know the newest steps of the series
+    series, summed, expected = drawn
     more = {name: held if name == SEEN_SHARE else _sum_points(held, points, view) for name, held in summed.items()}
     return RunPageData(run, series | more, expected, *happened, *judged, view)
 

@@ -42,14 +42,14 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 tokens = await _read_tokens(api, live["run"]) if view.axis == "tokens" else None
                 view = replace(view, axis="step") if view.axis == "tokens" and tokens is None else view
-                run, series, phases, alerts, marks, expected = await asyncio.gather(
-                    api.runs.get(live["run"]),
+                series, phases, alerts, marks, expected = await asyncio.gather(
                     read_zoomed(api, live["run"], signals, view, MAX_POINTS, tokens),
                     api.runs.phases(live["run"]),
                     api.alerts.all(live["run"]),
                     api.runs.marks(live["run"]),
                     api.runs.expected_ranges(live["run"], signals),
                 )
+                run = await api.runs.get(live["run"])  # an earlier one would not know the newest steps of the series
         except ApiError as error:
             return {signal: {"unread": str(error)} for signal in signals}
         return {
