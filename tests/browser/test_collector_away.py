@@ -46,6 +46,8 @@ def test_a_page_is_drawn_once_the_collector_answers(settings, visit, unused_port
             expect(visit.page.locator("h1").first).to_be_attached()
             expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
             visit.page.goto("about:blank")  # a stream cut short would be a complaint
+    # Chromium itself reports each question about the session and the stream that was answered with 502 meanwhile.
+    visit.complaints[:] = [text for text in visit.complaints if "502 (Bad Gateway)" not in text]
 
 
 def test_a_chart_has_each_step_once_after_the_collector_was_started_again(settings, visit, unused_port):

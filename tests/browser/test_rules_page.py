@@ -21,7 +21,7 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     page = visit.page
     page.goto(f"{collector.url}/rules")
     expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
-    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("button", name="Try it", exact=True).click()
     expect(page.locator("#rule-tried")).to_contain_text("Choose the recorded run")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#rule-state")).to_have_text("Not saved. ")
@@ -46,7 +46,7 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     page.get_by_label("For how long").fill("3")
     page.locator("#rule-tried-run").click()
     page.get_by_text("<i>recorded</i> · p").first.click()
-    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("button", name="Try it", exact=True).click()
     tried = page.locator("#rule-tried")
     # Above 0.95 since step 10, so that it fires at step 13.
     expect(tried).to_contain_text("It would have fired once in 20 steps.")
