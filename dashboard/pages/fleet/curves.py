@@ -35,7 +35,7 @@ def register(app: Dash, api_url: str) -> None:
         runs = cast("list[tuple[str, int | None]]", wanted["runs"])[:MAX_RUNS]
         turns = asyncio.Semaphore(AT_ONCE)
         async with ApiClient(api_url) as api:
-            curves = await asyncio.gather(*(_read(api, turns, signal, run_id, last) for run_id, last in runs))
+            curves = await asyncio.gather(*(_read(api, turns, signal, run_id) for run_id, _ in runs))
         return {"signal": signal, "curves": dict(zip((run_id for run_id, _ in runs), curves, strict=True))}
 
     app.callback(Output(fleet_ids.CURVES, "data"), Input(fleet_ids.CURVES_WANTED, "data"), prevent_initial_call=True)(
@@ -49,14 +49,15 @@ def register(app: Dash, api_url: str) -> None:
     )
 
 
-async def _read(api: ApiClient, turns: asyncio.Semaphore, signal: str, run_id: str, last: int | None) -> _Curve | None:
+async def _read(api: ApiClient, turns: asyncio.Semaphore, signal: str, run_id: str) -> _Curve | None:
     """Return the curve of a run up to its newest step; empty if the signal was not observed, None if it cannot be read.
 
     What lies beyond the newest step is from before a rewind.
     """
-    steps = (max(0, (last or 0) - STEPS), 2**53 if last is None else last)
     async with turns:
         try:
+            last = (await api.runs.get(run_id)).get("last_step")  # the browser's row may be older
+            steps = (max(0, (last or 0) - STEPS), 2**53 if last is None else last)
             found = await api.runs.series(run_id, [signal], steps=steps)
         except NotFoundError:
             found = {}
