@@ -37,6 +37,7 @@ def key_form() -> Component:
                 dcc.Input(id=key_ids.DAYS, inputMode="decimal", maxLength=20, autoComplete="off"),
             ),
             html.Div(html.Button("Make a key", id=key_ids.MAKE, className="button"), className="field-buttons"),
+            html.Div(id=key_ids.MESSAGE, role="status", className="key-message"),
             html.Div(id=key_ids.MADE, role="status", className="key-made"),
         ],
     )

@@ -24,31 +24,33 @@ def register(app: Dash, api_url: str) -> None:
 
     async def make_key(
         clicks: int | None, name: str | None, scope: str, project: str | None, days: str | None
-    ) -> tuple[object, object]:
+    ) -> tuple[object, object, object]:
         if not clicks:  # the button was drawn and not clicked
-            return no_update, no_update
+            return no_update, no_update, no_update
         if not (name or "").strip():
-            return html.P("A key needs a name, such as that of the trainer or the person who uses it."), no_update
+            refusal = html.P("A key needs a name, such as that of the trainer or the person who uses it.")
+            return refusal, no_update, no_update
         try:
             asked = _asked_properties(name, scope, project, days)
         except ValueError as error:
-            return html.P(f"Not made. {error}"), no_update
+            return html.P(f"Not made. {error}"), no_update, no_update
         try:
             async with ApiClient(api_url) as api:
                 made = await api.keys.make(asked)
                 keys = await _keys(api)
         except ApiError as error:
-            return html.P(f"Not made. {error}"), no_update
+            return html.P(f"Not made. {error}"), no_update, no_update
         shown = html.Div([html.Code(made["key"]), dcc.Clipboard(content=made["key"], title="Copy the key")])
-        return [html.P("Copy the key now. It is not shown again."), shown], keys
+        return None, [html.P(f"Copy the key {asked['name']} now. It is not shown again."), shown], keys
 
     async def revoke_key(clicks: list[int | None]) -> tuple[object, object]:
         if not any(clicks) or not ctx.triggered_id:
             return no_update, no_update
         return await _revoke(api_url, ctx.triggered_id["key"])
 
-    made = (Output(key_ids.MADE, "children"), Output(key_ids.LIST, "children"))
-    again = tuple(Output(out.component_id, out.component_property, allow_duplicate=True) for out in made)
+    # A press that fails, such as a second one for the same name, leaves the key that is shown once where it is.
+    made = [Output(place, "children") for place in (key_ids.MESSAGE, key_ids.MADE, key_ids.LIST)]
+    again = [Output(place, "children", allow_duplicate=True) for place in (key_ids.MESSAGE, key_ids.LIST)]
     values = [State(name, "value") for name in (key_ids.NAME, key_ids.SCOPE, key_ids.PROJECT, key_ids.DAYS)]
     app.callback(*made, Input(key_ids.MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
     app.callback(*again, Input(key_ids.revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)
