@@ -47,7 +47,7 @@ class ViewBody(BaseModel):
 
     name: ShownName
     query: Annotated[str, Field(max_length=4000, pattern=WITHOUT_NUL)]
-    seen: float | None = None
+    seen: Annotated[float, Field(strict=True)] | None = None
     by: By = "somebody"
 
 
