@@ -39,6 +39,7 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     expect(visit.page.locator("#key-message")).to_have_text("Revoked.")
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
     make.click()
+    expect(secret).not_to_have_text(made)
     expect(secret).to_be_visible()
     visit.page.set_viewport_size({"width": 1440, "height": 150})  # as if there were many keys
     assert visit.page.locator("#keys-list .scroll").evaluate("list => list.clientHeight < list.scrollHeight")
