@@ -41,7 +41,7 @@ def is_clock_kind(kind: str) -> bool:
 def shown_phase(status: str, phase: str, *, is_quarantined: bool) -> Phase:
     """Return the phase that readers see: a run that is silent or not processed has none, unless it had collapsed."""
     is_blind = (is_quarantined or status in ("stalled", "lost")) and phase != Phase.COLLAPSED
-    return Phase.UNKNOWN if is_blind or phase not in set(Phase) else Phase(phase)
+    return Phase.UNKNOWN if is_blind else Phase.read(phase)
 
 
 def silent_run_findings(

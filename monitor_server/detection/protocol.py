@@ -40,6 +40,11 @@ class Phase(StrEnum):
     COLLAPSED = "collapsed"
     UNKNOWN = "unknown"
 
+    @classmethod
+    def read(cls, stored: str) -> "Phase":
+        """Return a stored phase; ``unknown`` for one that only a newer version knows."""
+        return cls(stored) if stored in set(cls) else cls.UNKNOWN
+
 
 class DriftInput(StrEnum):
     """The best observed input for phases and drifts. With less, a drift is detected later and less certainly.

@@ -56,8 +56,7 @@ def _step(event: StepCompleted) -> StepEvent:
         run_id=event.run_id,
         attempt=event.attempt,
         step=event.step.step,
-        # A collector of a newer version may know further ones.
-        phase=Phase(event.phase) if event.phase in set(Phase) else Phase.UNKNOWN,
+        phase=Phase.read(event.phase),
         signals=dict(event.step.signals),
     )
 
