@@ -22,6 +22,9 @@ REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_lld
 # The lifetime of a request whose collector does not state one: older collectors keep a request for this long. It is
 # also the longest lifetime that a collector can state, so that no request acts on the run hours later.
 UNSTATED_SECONDS: Final = 600.0
+# The collector failed to read the run, which says nothing about the training: a collector with a defect would stop
+# every run that it watches. Only a rule for the kind itself acts on it.
+_ONLY_BY_KIND: Final = frozenset({"monitor_degraded"})
 _NAMES = (*get_args(Severity), *sorted(ALERT_KINDS))
 
 logger = logging.getLogger("trainer_hooks")
@@ -91,8 +94,9 @@ class Decision:
 class ActionPolicy:
     """Maps alerts to actions. In a dry run, which is the default, it only logs what it would do.
 
-    A rule for the alert's kind takes precedence over a rule for its severity. Each alert leads to one action per
-    severity. The outcome of each decision is in the run's record: ``GET /api/v1/runs/{id}/actions``.
+    A rule for the alert's kind takes precedence over a rule for its severity. Rules for severities do not act on
+    ``monitor_degraded``, which means that the collector itself failed. Each alert leads to one action per severity. The
+    outcome of each decision is in the run's record: ``GET /api/v1/runs/{id}/actions``.
 
     Args:
         rules: Action by kind (such as ``"likelihood_drift"``; docs/detection.md has them all) or by severity
@@ -130,7 +134,8 @@ class ActionPolicy:
 
     def consider(self, alert: AlertNotice) -> None:
         """Decide about an alert; called in the exporter's thread."""
-        action = self._rules.get(alert.kind, self._rules.get(alert.severity))
+        by_severity = None if alert.kind in _ONLY_BY_KIND else self._rules.get(alert.severity)
+        action = self._rules.get(alert.kind, by_severity)
         if action is None or (alert.id, alert.severity) in self._considered:
             return
         self._considered.add((alert.id, alert.severity))

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from monitor_server.action_links.signing import LinkSecrets, hash_token, is_signed, sign
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import StartupError
 from monitor_server.store.repositories import Repositories
@@ -127,4 +128,6 @@ class LinkIssuer:
 
 def _possible_actions(alert: Mapping[str, Any]) -> list[LinkAction]:
     without = {LinkAction.ACKNOWLEDGE} if alert["acknowledged_by"] is not None else set()
+    if alert["kind"] == MONITOR_DEGRADED:  # the collector failed, and the training may be healthy
+        without |= {LinkAction.STOP, LinkAction.ROLLBACK}
     return [action for action in LinkAction if action not in without]

@@ -66,8 +66,9 @@ _FIRST_STEPS: Final[Mapping[str, str]] = {
     "collector (its log says so). See the runbook GRPOTelemetryStale.",
     "trainer_lost": "check whether the job ran out of memory, was preempted or lost its machine, and resume it from "
     "its last checkpoint. If the run is given up, acknowledge the alert. See the runbook GRPOTrainerLost.",
-    "monitor_degraded": "read the traceback in the collector's log: no detector watches this run until it is "
-    "processed again. `rlvitals runs --reset ID` tries a run again at once. See the runbook RlvitalsRunQuarantined.",
+    "monitor_degraded": "read the traceback in the collector's log, and leave the training alone. After a failed step "
+    "(warning) detection reads the next step. A run that cannot be processed (critical) has no detection until that "
+    "works; `rlvitals runs --reset ID` tries it again at once. See the runbook GRPOMonitorDegraded.",
 }
 
 _FIRST_STEPS_BY_SUSPECT: Final[Mapping[Suspect, str]] = {

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from monitor_server import detection
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.lifecycle import RULE_PREFIX
 from monitor_server.alerts.liveness import TimeUnheard, silent_run_findings
 
@@ -90,8 +91,11 @@ def kinds_of_detection():
 
 
 def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
-    """A kind has its own rule of the same severity; GRPOCriticalAnomaly and GRPOAnomaly cover every other kind."""
-    found = kinds_of_detection() | {"monitor_degraded": "warning"}
+    """A kind has its own rule of the same severity; GRPOCriticalAnomaly and GRPOAnomaly cover every other kind.
+
+    A critical failure of the collector, which quarantines the run, has RlvitalsRunQuarantined besides.
+    """
+    found = kinds_of_detection() | {MONITOR_DEGRADED: "warning"}
     ruled = {
         kind: rule["labels"]["severity"]
         for rule in alerts(deploy)
@@ -104,7 +108,10 @@ def test_every_kind_that_can_be_found_has_a_rule_as_grave(deploy):
 
 
 def test_a_critical_finding_is_sent_once(deploy):
-    """GRPOCriticalAnomaly leaves out the kinds of the other critical rules, which take no finding below critical."""
+    """GRPOCriticalAnomaly leaves out the kinds of the other critical rules, which take no finding below critical.
+
+    RlvitalsRunQuarantined is the critical rule of a failure of the collector, and reads the number of such runs.
+    """
     rules = {rule["alert"]: rule for rule in alerts(deploy)}
     (left_out,) = re.findall(r'kind!~"([^"]+)"', rules["GRPOCriticalAnomaly"]["expr"])
     own = {
@@ -113,7 +120,7 @@ def test_a_critical_finding_is_sent_once(deploy):
         if other["labels"]["severity"] == "critical"
         for kind in re.findall(r'kind=~?"([^"]+)"', other["expr"])
     }
-    assert set(left_out.split("|")) == own
+    assert set(left_out.split("|")) == own | {MONITOR_DEGRADED}
     for name in ("GRPODeathSpiral", "GRPORunCollapsed", "GRPONonFinite"):
         assert 'severity="critical"' in rules[name]["expr"], name
 

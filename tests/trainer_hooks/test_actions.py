@@ -32,6 +32,17 @@ def test_a_rule_for_the_kind_takes_precedence_over_one_for_the_severity():
     assert [decision.action for decision in policy.take_due()] == ["checkpoint", "stop"]
 
 
+def test_a_failure_of_the_collector_stops_a_training_only_by_a_rule_for_its_kind():
+    """A run that the collector cannot process may be healthy, so a rule for severities does not act on it."""
+    by_severity = ActionPolicy({"warning": "stop", "critical": "stop"}, dry_run=False)
+    by_kind = ActionPolicy({"monitor_degraded": "checkpoint"}, dry_run=False)
+    for policy in (by_severity, by_kind):
+        policy.consider(alert("a", kind="monitor_degraded"))
+        policy.consider(alert("b", kind="monitor_degraded", severity="warning"))
+    assert by_severity.take_due() == []
+    assert [decision.action for decision in by_kind.take_due()] == ["checkpoint", "checkpoint"]
+
+
 def test_an_alert_leads_to_one_decision_for_each_severity():
     """The collector repeats firing alerts; a warning that becomes critical leads to a new decision."""
     policy = ActionPolicy({"warning": "checkpoint", "critical": "stop"}, dry_run=False)

@@ -77,6 +77,16 @@ def test_the_page_says_that_the_acknowledgement_of_a_lost_trainer_gives_its_run_
     assert b"it counts as stopped until its trainer sends again" in reader.open(reader.links()["acknowledge"]).data
 
 
+def test_no_link_stops_a_run_that_the_collector_cannot_process(reading, start_collector, database_url):
+    """The collector failed and not the training, so the message offers only what concerns the alert."""
+    start_collector(role="ingest").run(run="r", project="p", records=[{"step": 7, "scalars": {"a": 1.0}}])
+    damage = "UPDATE records SET body = {}"
+    execute(database_url, {"sqlite": damage.format("x'c1'"), "postgresql": damage.format("'\\xc1'::bytea")})
+    reader = reading()
+    assert set(reader.links()) == {"acknowledge", "silence_hour"}
+    assert reader.alert()["kind"] == "monitor_degraded"
+
+
 def test_a_used_link_says_what_it_did_and_shows_nothing_of_the_run(reader):
     """This holds for GET and for a replay of the form; an old message reveals nothing of a run that goes on."""
     token = reader.links()["acknowledge"]
