@@ -40,7 +40,7 @@ def connect(
     texts: bool | None = None,
     redact: Callable[[str], str] | None = None,
 ) -> Monitor:
-    """Start streaming a run to a collector; nothing raises after this has returned.
+    """Start streaming a run to a collector; nothing raises after this has returned, except the constructor `Rollouts`.
 
     Without an address, here or in `RLVITALS_URL`, this returns a monitor that accepts every call and does nothing. If
     `RLVITALS_SPOOL_DIR` is set, it writes to disk instead, and ``python -m trainer_hooks.sync`` sends it later. A

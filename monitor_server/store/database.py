@@ -41,7 +41,8 @@ __all__ = ["Store"]
 
 # The same time that a statement of PostgreSQL may take.
 TURN_LIMIT_SECONDS = 12.0
-READERS = 40  # the number of the server's threads for requests
+# Connections that stay open, one for each thread: 4 of requests, at most 32 of asyncio, and the collector's own.
+READERS = 40
 
 
 class Store:
