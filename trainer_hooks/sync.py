@@ -8,9 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from trainer_hooks.delivery import Transport
+from trainer_hooks.delivery import Transport, send_batch
 from trainer_hooks.delivery.spool import SpoolFolder
 from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
 from trainer_hooks.settings import ConnectionSettings, spool_dir
@@ -86,10 +87,13 @@ def sync(folder: Path, transport: Transport) -> SyncResult:
 
     Raises:
         UnavailableError: If the collector is away; batches that were not sent stay.
-        OSError: If the folder cannot be read.
     """
     result = SyncResult()
-    for path in SpoolFolder.find(folder):
+
+    def note(error: OSError) -> None:
+        _note_unreadable(Path(error.filename), error, result)
+
+    for path in SpoolFolder.find(folder, note):
         try:
             _sync_folder(path, transport, result)
         except OSError as error:
@@ -116,7 +120,7 @@ def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None
             _note_unreadable(batch.path, error, result)
             continue
         try:
-            receipt = transport.send(body)
+            receipt = send_batch(transport, body, partial(_print_config_left_out, batch.path))
         except RefusedError as error:
             print(f"rlvitals: {batch.path} was refused and stays on disk: {error}", file=sys.stderr)  # noqa: T201 - a command
             result.refused += batch.records
@@ -130,6 +134,10 @@ def _send(folder: SpoolFolder, transport: Transport, result: SyncResult) -> None
         result.sent += batch.records - len(receipt.rejected)
         result.refused += len(receipt.rejected)
         batch.remove()
+
+
+def _print_config_left_out(path: Path, refusal: RefusedError) -> None:
+    print(f"rlvitals: {path} was sent without the configuration, with which it was refused: {refusal}", file=sys.stderr)  # noqa: T201 - a command
 
 
 def _note_unreadable(path: Path, error: OSError, result: SyncResult) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
+from tests.privileges import without_privileges
 from trainer_hooks.delivery import Spool
 from trainer_hooks.delivery.spool import SpoolFolder
 from trainer_hooks.errors import RefusedError, UnavailableError
 from trainer_hooks.sync import BUSY_SECONDS, PatientTransport, main, sync
-from trainer_hooks.wire import Receipt, Rejection, encode
+from trainer_hooks.wire import Batch, Receipt, Rejection, decode_batch, encode
 
 
 @pytest.fixture
@@ -81,6 +82,34 @@ def test_a_batch_that_cannot_be_read_does_not_block_those_after_it(left, capsys)
     assert list(ours.iterdir()) == [unreadable]
 
 
+def test_the_folder_of_another_user_is_named(left, capsys):
+    """Nothing in it can be read, so that it is not known whether it holds batches."""
+    theirs = left / "run"
+    theirs.chmod(0)
+    try:
+        with without_privileges():
+            synced = sync(theirs, Answers())
+    finally:
+        theirs.chmod(0o700)
+    assert (synced.sent, synced.unreadable) == (0, 1)
+    assert f"{theirs} cannot be read and stays on disk" in capsys.readouterr().err
+    assert on_disk(left) == 2
+
+
+def test_a_configuration_that_is_refused_costs_itself_alone(left, capsys):
+    """The first batch of an offline run has the configuration, which may be too large, and is sent again without it."""
+    (ours,) = (left / "run").glob("*/")
+    batch = Batch(schema_version=1, run="r", attempt=1, rank=0, world_size=1, config={"files": ["x"]}, records=[])
+    (ours / "0000000000-2.msgpack").write_bytes(encode(batch))
+    accepted = Receipt(run_id="r", accepted=2)
+    transport = Answers(RefusedError("config must have at most 9 bytes"), accepted, accepted)
+    synced = sync(left, transport)
+    assert (synced.sent, synced.refused) == (4, 0)
+    assert decode_batch(transport.bodies[1]).config == {}
+    assert capsys.readouterr().err.count("config must have at most 9 bytes") == 1
+    assert on_disk(left) == 0
+
+
 def test_a_refused_record_is_printed_and_removed_with_its_batch(left, capsys):
     """A refused record is printed, and its batch is removed, because the other records are stored."""
     rejected = Receipt(run_id="r", accepted=1, rejected=[Rejection(index=0, error="E", detail="step must be ≥ 0")])
@@ -102,11 +131,13 @@ def test_trainers_that_end_meanwhile_do_not_keep_others_from_being_sent(left):
     thread = threading.Thread(target=come_and_go)
     thread.start()
     try:
-        found = [SpoolFolder.find(left) for _ in range(300)]
+        errors = []
+        found = [SpoolFolder.find(left, errors.append) for _ in range(300)]
     finally:
         is_over.set()
         thread.join()
     assert [len(each) for each in found] == [1] * 300
+    assert errors == []
 
 
 def test_foreign_files_are_neither_sent_nor_removed_nor_locked(left):

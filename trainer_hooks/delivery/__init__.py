@@ -20,7 +20,7 @@ from trainer_hooks.delivery.exporter import Exporter
 from trainer_hooks.delivery.record_queue import RecordQueue
 from trainer_hooks.delivery.sending_queue import SendingQueue
 from trainer_hooks.delivery.spool import Spool
-from trainer_hooks.delivery.transport import BackoffTransport, Transport
+from trainer_hooks.delivery.transport import BackoffTransport, Transport, send_batch
 
 __all__ = [
     "BackoffTransport",
@@ -34,4 +34,5 @@ __all__ = [
     "SendingQueue",
     "Spool",
     "Transport",
+    "send_batch",
 ]

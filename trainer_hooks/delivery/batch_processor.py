@@ -71,9 +71,6 @@ class BatchEncoder(Protocol):
         Called in the batch processor's thread.
         """
 
-    def encode_heartbeat(self, *, is_first: bool) -> bytes:
-        """Encode a batch without records; the first one introduces the run. Called in the exporter's thread."""
-
 
 class BatchProcessor(Generic[Item]):
     """Encodes the items of a record queue as batches and puts these into a sending queue.

@@ -11,9 +11,9 @@ from typing import Protocol
 from trainer_hooks.delivery.background_thread import BackgroundThread
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.sending_queue import SendingQueue, WaitingBatch
-from trainer_hooks.delivery.transport import Transport
+from trainer_hooks.delivery.transport import Transport, send_batch
 from trainer_hooks.errors import RefusedError, UnavailableError
-from trainer_hooks.wire import Receipt, without_config
+from trainer_hooks.wire import Receipt
 
 __all__ = ["Exporter", "HeartbeatEncoder"]
 
@@ -171,16 +171,10 @@ class Exporter:
     def _post(self, body: bytes, batch: WaitingBatch | None = None) -> None:
         """Send a body, remove its batch from the queue once there is an answer, and handle that answer."""
         try:
-            receipt = self._transport.send(body)
+            receipt = send_batch(self._transport, body, self._warn_of_config)
         except RefusedError as error:
             self._answered_at = self._clock()
-            shorter = without_config(body)
-            if shorter is not None:
-                self._drops.warn(
-                    "config", f"a batch with the configuration was refused and is sent without it: {error}", once=True
-                )
-                self._post(shorter, batch)
-            elif batch is None:
+            if batch is None:
                 self._drops.warn("refused_heartbeat", f"the collector refused a heartbeat: {error}")
             elif self._queue.remove(batch):
                 self._drops.count("refused", str(error), by=batch.records)
@@ -203,3 +197,8 @@ class Exporter:
                 once="left_out",
             )
         self._on_receipt(receipt, body)
+
+    def _warn_of_config(self, refusal: RefusedError) -> None:
+        self._drops.warn(
+            "config", f"a batch with the configuration was refused and is sent without it: {refusal}", once=True
+        )

@@ -1,14 +1,14 @@
-"""The interface of a transport, which carries a batch to the collector, and exponential backoff around a transport."""
+"""The interface of a transport, which carries a batch to the collector, and what is done where it fails or refuses."""
 
 import random
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-from trainer_hooks.errors import UnavailableError
-from trainer_hooks.wire import Receipt
+from trainer_hooks.errors import RefusedError, UnavailableError
+from trainer_hooks.wire import Receipt, without_config
 
-__all__ = ["BackoffTransport", "Transport"]
+__all__ = ["BackoffTransport", "Transport", "send_batch"]
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
@@ -84,3 +84,27 @@ class BackoffTransport:
     def end_delay(self) -> None:
         """Let the next `send` go out at once, because the process is about to end."""
         self.not_before = 0.0
+
+
+def send_batch(transport: Transport, body: bytes, on_left_out: Callable[[RefusedError], object]) -> Receipt:
+    """Deliver a msgpack batch; where it is refused with the configuration, which may be too large, send it without.
+
+    Args:
+        transport: Carries batches.
+        body: The batch.
+        on_left_out: Called with the refusal where the batch was accepted without the configuration.
+
+    Raises:
+        UnavailableError: If it should be sent again later.
+        RefusedError: If it should not.
+    """
+    try:
+        return transport.send(body)
+    except RefusedError as error:
+        shorter = without_config(body)
+        if shorter is None:
+            raise
+        refusal = error
+    receipt = transport.send(shorter)
+    on_left_out(refusal)
+    return receipt

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.privileges import without_privileges
 from trainer_hooks.delivery import DropCounter, SendingQueue, Spool
 from trainer_hooks.delivery.spool.folder import BLOCK_BYTES, SpoolFolder
 
@@ -188,6 +189,16 @@ def test_a_dead_folder_that_cannot_be_claimed_keeps_none_of_the_others(tmp_path,
     queue.open()
     assert drained(queue) == [b"1", b"3"]
     assert "the spool cannot be read" in caplog.text
+
+
+def test_a_run_folder_that_cannot_be_read_is_named(tmp_path, caplog):
+    """What dead processes have left there is not sent yet, and nothing else would tell."""
+    run_folder = tmp_path / "run"
+    run_folder.mkdir(mode=0)
+    with without_privileges():
+        SendingQueue(DropCounter(), spool=spool(tmp_path)).open()
+    assert "the spool cannot be read, and batches that it may hold are not sent yet" in caplog.text
+    assert "Permission denied" in caplog.text
 
 
 def test_many_dead_folders_are_claimed_a_few_at_a_time(tmp_path, monkeypatch):

@@ -10,13 +10,13 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Self
 
-__all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder"]
+__all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder", "list_folder"]
 
 # The smallest space that a file takes on most disks; counting it also bounds the number of files.
 BLOCK_BYTES = 4096
@@ -108,12 +108,22 @@ class SpoolFolder:
         return cls(path, lock)
 
     @staticmethod
-    def find(path: Path) -> list[Path]:
-        """Return the folders at and below a path that hold batches, oldest first."""
-        # Unlike `Path.rglob`, this goes on where a trainer that ends removes a folder meanwhile.
+    def find(path: Path, on_error: Callable[[OSError], object]) -> list[Path]:
+        """Return the folders at and below a path that hold batches, oldest first.
+
+        Args:
+            path: A spool, or any folder in a spool.
+            on_error: Called for each folder that cannot be read, such as another user's; its name is in the error.
+        """
+
+        def call_unless_gone(error: OSError) -> None:
+            if not isinstance(error, FileNotFoundError):  # a trainer that ends removes its folder
+                on_error(error)
+
+        # Unlike `Path.rglob`, this goes on where a folder is removed meanwhile.
         return sorted(
             Path(folder)
-            for folder, *names in os.walk(path.absolute())
+            for folder, *names in os.walk(path.absolute(), onerror=call_unless_gone)
             if FOLDER.fullmatch(Path(folder).name) and any(map(BATCH.fullmatch, chain(*names)))
         )
 
@@ -142,8 +152,12 @@ class SpoolFolder:
         return cls(path, lock)
 
     def batches(self) -> Iterator[BatchOnDisk]:
-        """Yield the batches in the order in which they were written; foreign files are left alone."""
-        for path in sorted(self._path.glob("*.msgpack")):
+        """Yield the batches in the order in which they were written; foreign files are left alone.
+
+        Raises:
+            OSError: If the folder cannot be read.
+        """
+        for path in list_folder(self._path):
             if batch := BATCH.fullmatch(path.name):
                 yield BatchOnDisk(path, int(batch[1]), _round_up_to_blocks(path.stat().st_size), self._disk)
 
@@ -185,6 +199,18 @@ class SpoolFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def list_folder(path: Path) -> list[Path]:
+    """Return the paths in a folder in the order of their names; none where there is no such folder.
+
+    Raises:
+        OSError: If it cannot be read, which `Path.glob` would hide.
+    """
+    try:
+        return sorted(path.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _find_disk(path: Path) -> int:

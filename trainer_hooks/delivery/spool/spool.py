@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder
+from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder, list_folder
 
 __all__ = ["Spool"]
 
@@ -52,8 +52,8 @@ class Spool:
         batches: list[BatchOnDisk] = []
         nbytes = 0
         self.has_more = False
-        for path in sorted(self._run_folder.glob("*/")):
-            if path.name <= self._looked_at:
+        for path in list_folder(self._run_folder):
+            if path.name <= self._looked_at or not path.is_dir():
                 continue
             if len(self._claimed) == MOST_CLAIMED:
                 if batches:
