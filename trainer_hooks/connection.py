@@ -26,7 +26,7 @@ IMPORTED: Final = (
 
 def connect(
     url: str | None = None,
-    project: str = "default",
+    project: str | None = "default",
     run: str | None = None,
     config: Mapping[str, object] | None = None,
     *,
@@ -48,7 +48,7 @@ def connect(
 
     Args:
         url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
-        project: Project that the run belongs to; else `RLVITALS_PROJECT`.
+        project: Project that the run belongs to; where it is "default" or None, `RLVITALS_PROJECT`.
         run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process generates one.
         config: The run's configuration; values that JSON does not have, and integers beyond 64 bits, become text.
         api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
@@ -93,7 +93,7 @@ def connect(
         settings,
         HttpTransport(settings.url, api_key=settings.api_key) if settings.url else None,
         config=_to_plain_values(config),
-        source=printable(source)[:LONGEST_NAME_CHARS],
+        source=printable(str(source or ""))[:LONGEST_NAME_CHARS],
         on_alert=on_alert,
         policy=actions,
         redact=redact,

@@ -32,7 +32,8 @@ from trainer_hooks.recording.records import Measurement, RecordBuilder, whole_st
 from trainer_hooks.recording.sequence_numbers import take_first_number
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.wire import ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
+from trainer_hooks.text_safety import describe_object
+from trainer_hooks.wire import RUN_ENDS, ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
 
 __all__ = ["Monitor", "NullMonitor"]
 
@@ -228,7 +229,8 @@ class Monitor:
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm
             now = self._clock()
-            numbers, tokens, changes = self._reader.read(given, rollouts, [*paired, *recomputed], now)
+            scored: list[Paired | Recomputed] = [*(paired or ()), *(recomputed or ())]
+            numbers, tokens, changes = self._reader.read(given, rollouts, scored, now)
             seconds = self._blocking_seconds
             reports = self._requests.take_reports()
             item = Measurement(number, now, numbers, tokens, changes, seconds, policy_version, data_version, reports)
@@ -281,13 +283,22 @@ class Monitor:
         is_first, self._is_closed = not self._is_closed, True
         try:
             if is_first:
-                self._batches.end = end
+                self._batches.end = self._read_end(end)
                 if self._transport:
                     self._transport.end_delay()
             if self._processor.close(self._close_timeout_seconds, sending_seconds=sending_seconds):
                 self._exit.cancel()
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error)
+
+    def _read_end(self, given: RunEnd) -> RunEnd:
+        """Return how the run ended; the collector would refuse the last batch with another word."""
+        if given in RUN_ENDS:
+            return given
+        self.drops.warn(
+            "end", f"the end must be one of {RUN_ENDS}, got {describe_object(given)}; it is sent as stopped"
+        )
+        return "stopped"
 
     def __reduce__(self) -> "tuple[type[Monitor], tuple[str]]":
         """Become a monitor that does nothing in another process: the process that connected reports for the rank."""

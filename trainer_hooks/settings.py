@@ -3,6 +3,7 @@
 This is the only module of the SDK that reads the environment. It opens no connection.
 """
 
+import operator
 import os
 import secrets
 import time
@@ -66,7 +67,7 @@ class ConnectionSettings:
         cls,
         *,
         url: str | None = None,
-        project: str = "default",
+        project: str | None = "default",
         run: str | None = None,
         api_key: str | None = None,
         rank: int | None = None,
@@ -80,7 +81,7 @@ class ConnectionSettings:
 
         Args:
             url: Collector address; `RLVITALS_URL` where it is None.
-            project: Project name; `RLVITALS_PROJECT` where it is "default".
+            project: Project name; `RLVITALS_PROJECT` where it is "default" or None.
             run: Run name; `RLVITALS_RUN`, else a readable name is generated for a single process.
             api_key: Key with the scope ingest; `RLVITALS_API_KEY`.
             rank: This process's rank; `RANK`, else 0.
@@ -106,23 +107,24 @@ class ConnectionSettings:
             return None
         if spool_bytes < 0:
             raise ConfigurationError(f"RLVITALS_SPOOL_BYTES must be at least 0 (no spool), got {spool_bytes}")
-        rank = _read_integer(environ, "RANK", 0) if rank is None else rank
-        world_size = _read_integer(environ, "WORLD_SIZE", 1) if world_size is None else world_size
+        rank = _read_integer(environ, "RANK", 0, given=rank)
+        world_size = _read_integer(environ, "WORLD_SIZE", 1, given=world_size)
         if not 0 <= rank < world_size:
             raise ConfigurationError(
                 f"rank must be at least 0 and less than world_size, got rank {rank} of {world_size}"
             )
-        responses = _read_integer(environ, "RLVITALS_RESPONSES", RESPONSES) if responses is None else responses
+        responses = _read_integer(environ, "RLVITALS_RESPONSES", RESPONSES, given=responses)
         response_bytes = _read_integer(environ, "RLVITALS_RESPONSE_BYTES", RESPONSE_BYTES)
         for name, number in (("RLVITALS_RESPONSES", responses), ("RLVITALS_RESPONSE_BYTES", response_bytes)):
             if number < 0:
                 raise ConfigurationError(f"{name} must be at least 0 (none), got {number}")
         response_seconds = _read_seconds(environ, "RLVITALS_RESPONSE_SECONDS", RESPONSE_SECONDS)
+        # A text such as "false" would turn the texts of responses on.
+        if texts is not None and not isinstance(texts, bool):
+            raise ConfigurationError(f"texts must be True or False, got {describe_object(texts)}")
         return cls(
-            url=_check_url(url) if url else "",
-            project=_check_name(
-                "project", project if project != "default" else environ.get("RLVITALS_PROJECT") or project
-            ),
+            url=_check_url(str(url)) if url else "",
+            project=_check_name("project", find_project(project, environ) or "default"),
             run=_check_name("run", find_run_name(run, environ) or _generate_name(world_size, clock)),
             attempt=_find_attempt(environ, rank, world_size, clock),
             rank=rank,
@@ -162,9 +164,11 @@ def _check_name(setting: str, given: object) -> str:
     return name
 
 
-def _check_key(api_key: str) -> str:
+def _check_key(given: object) -> str:
     """Return a key without surrounding whitespace, such as the end of a line of a file."""
-    api_key = api_key.strip()
+    if not isinstance(given, str):
+        raise ConfigurationError(f"api_key (RLVITALS_API_KEY) must be text, got a {type(given).__name__}")
+    api_key = given.strip()
     for place, character in enumerate(api_key):
         if not "!" <= character <= "~":
             raise ConfigurationError(
@@ -182,9 +186,13 @@ def find_run_name(given: str | None, environ: Mapping[str, str] | None = None) -
     return given or (os.environ if environ is None else environ).get("RLVITALS_RUN") or None
 
 
-def find_project(of_trainer: str | None) -> str:
-    """Return the project of a run: `RLVITALS_PROJECT`, else the one that the trainer names, else ``default``."""
-    return os.environ.get("RLVITALS_PROJECT") or of_trainer or "default"
+def find_project(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the project that the user chose: the argument unless it is "default", else `RLVITALS_PROJECT`, else None.
+
+    An adapter that takes a project from its trainer asks here first.
+    """
+    chosen = None if given == "default" else given
+    return chosen or (os.environ if environ is None else environ).get("RLVITALS_PROJECT") or None
 
 
 def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:
@@ -257,10 +265,7 @@ def _find_attempt(environ: Mapping[str, str], rank: int, world_size: int, clock:
     # counted before another node joins, the attempt would become lower when it does.
     restarts = _read_integer(environ, "TORCHELASTIC_RESTART_COUNT", 0) * REWINDS_PER_RESTART if is_one_node else 0
     if given:
-        attempt = _read_integer(environ, "RLVITALS_ATTEMPT", 1)
-        if attempt < 1:
-            raise ConfigurationError(f"RLVITALS_ATTEMPT must be at least 1, got {attempt}")
-        return attempt + restarts
+        return _check_attempt(_read_integer(environ, "RLVITALS_ATTEMPT", 1), clock()) + restarts
     if is_one_node:
         return read_launch_time_ms(*node) + restarts
     if environ.get("SLURM_JOB_START_TIME"):
@@ -272,14 +277,26 @@ def _find_attempt(environ: Mapping[str, str], rank: int, world_size: int, clock:
     )
 
 
-def _read_integer(environ: Mapping[str, str], name: str, default: int) -> int:
-    value = environ.get(name)
-    if value is None:
-        return default
+def _check_attempt(attempt: int, now: float) -> int:
+    """Return an attempt that the collector accepts; it would refuse every batch of another one."""
+    from trainer_hooks.wire import find_largest_attempt  # noqa: PLC0415 - as in `_check_name`
+
+    largest = find_largest_attempt(now)
+    if not 1 <= attempt <= largest:
+        raise ConfigurationError(
+            f"RLVITALS_ATTEMPT must be at least 1 and at most {largest}, the time in ms and a year, got {attempt}; set "
+            "it to a count of launches or to the time of the launch in ms ($(date +%s%3N), taken once)"
+        )
+    return attempt
+
+
+def _read_integer(environ: Mapping[str, str], name: str, default: int, *, given: object = None) -> int:
+    """Return the argument if there is one, else the variable of the environment; either may be a text."""
+    value = environ.get(name, default) if given is None else given
     try:
-        return int(value)
-    except ValueError:
-        raise ConfigurationError(f"{name} must be an integer, got {value!r}") from None
+        return int(value) if isinstance(value, str) else operator.index(value)  # type: ignore[arg-type]  # or it raises
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name} must be an integer, got {describe_object(value)}") from None
 
 
 def _read_seconds(environ: Mapping[str, str], name: str, default: float) -> float:

@@ -107,6 +107,22 @@ def test_a_program_that_ends_itself_in_the_with_block_ends_the_run_as_it_ends(co
     assert collector.batches[-1].end == end
 
 
+def test_an_unknown_end_is_sent_as_stopped(collector, connect, caplog):
+    """The collector would refuse the last batch, and never learn that the run has ended."""
+    monitor = connect()
+    monitor.close("failed")
+    assert collector.batches[-1].end == "stopped"
+    assert "got 'failed'; it is sent as stopped" in caplog.text
+
+
+def test_no_scores_may_be_none(collector, connect):
+    """A loop passes on what it has."""
+    monitor = connect(source=None)
+    monitor.log_step(1, {"x": 1.0}, paired=None, recomputed=None)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert collector.records[-1].scalars == {"x": 1.0}
+
+
 def test_two_monitors_of_one_rank_have_no_number_in_common(collector):
     """The ranks of a launch share an attempt, and the collector takes a number that it has for a repetition."""
     settings = ConnectionSettings(url=collector.url, project="p", run="r", attempt=1, world_size=2)

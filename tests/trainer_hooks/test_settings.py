@@ -108,6 +108,19 @@ def test_whitespace_around_an_address_does_not_count():
     assert resolve(url="http://127.0.0.1:8600/ \n").url == "http://127.0.0.1:8600"
 
 
+def test_a_number_may_be_a_text():
+    """Scripts pass on variables of the environment."""
+    made = resolve(run="r", rank="1", world_size="2", responses="3", environ={"RLVITALS_ATTEMPT": "5"})
+    assert (made.rank, made.world_size, made.responses) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("given", [None, "", "default"])
+def test_a_project_that_is_not_named_is_that_of_the_environment(given):
+    """A script passes on None where it was started without the option, and no project has that name."""
+    assert resolve(project=given).project == "default"
+    assert resolve({"RLVITALS_PROJECT": "p"}, project=given).project == "p"
+
+
 def test_a_name_may_be_a_number():
     """Frameworks pass on the values of their configuration files."""
     assert (resolve(run=7).run, resolve(project=2).project) == ("7", "2")
@@ -139,7 +152,14 @@ def test_a_name_may_be_a_number():
             {"run": "r"},
             "2 ranks, and those of nodes that join later, must have one attempt number, .*; set RLVITALS_ATTEMPT",
         ),
-        ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1, got 0"),
+        ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1 and at most .*, got 0"),
+        # $(date +%s%N), in ns and not in ms
+        ({"RLVITALS_ATTEMPT": "1796080280624679101"}, {}, "RLVITALS_ATTEMPT .*, got 1796080280624679101; set it to a"),
+        ({}, {"rank": 0.5, "world_size": 2}, "RANK must be an integer, got 0.5"),
+        ({}, {"responses": "two"}, "RLVITALS_RESPONSES must be an integer, got 'two'"),
+        ({}, {"texts": "false"}, "texts must be True or False, got 'false'"),
+        ({}, {"url": 8600}, "url must look like http://host:8600, got '8600'"),
+        ({}, {"api_key": b"secret"}, r"api_key \(RLVITALS_API_KEY\) must be text, got a bytes$"),
         ({"RLVITALS_RUN": "two\nlines"}, {}, r"run \(RLVITALS_RUN\) must have 1 to 200 printable characters .*two"),
         ({}, {"run": "r" * 201}, "run .* must have 1 to 200 printable characters"),
         ({}, {"run": "\udcff"}, "run .* must have 1 to 200 printable characters"),

@@ -82,6 +82,9 @@ class ArrayLibrary(Protocol):
     def to_float64(self, array: Array) -> Array:
         """Convert to float64."""
 
+    def make_flags(self, size: int) -> Array:
+        """Return flags that are all False and may be set in place at later steps."""
+
     def select_places(self, mask: Array) -> Array:
         """Return the places of True in the flattened mask, or all places where counting them would wait."""
 

@@ -60,6 +60,9 @@ class HostArrays:
     def to_float64(self, array: NDArray[Any]) -> NDArray[np.float64]:
         return array.astype(np.float64, copy=False)
 
+    def make_flags(self, size: int) -> NDArray[np.bool_]:
+        return np.zeros(size, bool)
+
     def select_places(self, mask: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.flatnonzero(mask).astype(np.int64, copy=False)
 

@@ -59,6 +59,10 @@ class DeviceArrays:
     def to_float64(self, array: Tensor) -> Tensor:
         return array.double()
 
+    def make_flags(self, size: int) -> Tensor:
+        with torch.inference_mode(False):  # a tensor that is made in it can only be changed in it
+            return torch.zeros(size, dtype=torch.bool, device=self._device)
+
     def select_places(self, mask: Tensor) -> Tensor:
         return torch.arange(mask.numel(), device=self._device)
 

@@ -69,7 +69,7 @@ class VitalsCallback:
         settings = getattr(getattr(trainer, "cfg", None), "trainer", None)
         if self._monitor is None:
             self._monitor = trainer_hooks.connect(
-                project=find_project(getattr(settings, "project_name", None)),
+                project=find_project(None) or getattr(settings, "project_name", None),
                 run=find_run_name(None) or getattr(settings, "run_name", None),
                 config={"trainer": getattr(settings, "__dict__", {})},
                 rank=0,

@@ -1,6 +1,6 @@
 """Measures how a mixture of experts distributes its tokens, from the routers' outputs by forward hooks."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -69,9 +69,9 @@ class RouterMonitor:
         seen = [counts for counts in self._counts if counts.tokens]
         if not seen:
             return {}
-        loads = torch.stack([counts.load_entropy() for counts in seen])
-        top1 = torch.stack([counts.top1_share() for counts in seen])
-        entropies = torch.stack([counts.router_entropy() for counts in seen])
+        loads = _stack(counts.load_entropy() for counts in seen)
+        top1 = _stack(counts.top1_share() for counts in seen)
+        entropies = _stack(counts.router_entropy() for counts in seen)
         return {
             "moe/load_entropy": loads.mean(),
             "moe/load_entropy_min": loads.min(),
@@ -152,6 +152,12 @@ class _RouterCounts:
     def router_entropy(self) -> Tensor:
         """Compute the mean entropy of the router's softmax, nats."""
         return self._entropy / self._first.sum()
+
+
+def _stack(numbers: Iterable[Tensor]) -> Tensor:
+    """Stack one number of each layer on the device of the first; the layers may be on several devices."""
+    first, *others = numbers
+    return torch.stack([first, *(number.to(first.device) for number in others)])
 
 
 def _logits_and_choices(output: Any, top_k: int) -> tuple[Tensor, Tensor] | None:  # noqa: ANN401 - a router's own output

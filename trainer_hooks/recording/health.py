@@ -7,14 +7,15 @@ from trainer_hooks.delivery import DropCounter
 from trainer_hooks.text_safety import describe_error
 from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
-__all__ = ["UNHEALTHY_PHASES", "RunHealth"]
+__all__ = ["HEALTHY_PHASES", "RunHealth"]
 
 Notice = TypeVar("Notice")
 
 # The limits of one process protect it from a hostile collector; no run has so many alerts, or requests of people.
 MAX_ALERTS = 1_000
 MAX_REQUESTS = 100
-UNHEALTHY_PHASES = ("decay", "acceleration", "collapsed")
+# A phase that only a newer collector knows may be a bad one, and is not among them.
+HEALTHY_PHASES = ("warmup", "healthy", "stagnation")
 
 
 class RunHealth:
@@ -83,7 +84,7 @@ class RunHealth:
             return
         self.phase = receipt.phase
         self.alerts = tuple(receipt.alerts[:MAX_ALERTS])
-        if receipt.judged_step is not None and receipt.phase not in (*UNHEALTHY_PHASES, "unknown"):
+        if receipt.judged_step is not None and receipt.phase in HEALTHY_PHASES:
             self.healthy_step = receipt.judged_step
         self._notify(receipt.alerts, self._on_alert)
         self._notify(filter(self._is_of_this_process, receipt.passed), self._on_passed)

@@ -7,13 +7,28 @@ from collections.abc import Collection, Mapping
 from typing import Final, SupportsInt
 
 from trainer_hooks.delivery import DropCounter
+from trainer_hooks.signals import NAMES
 from trainer_hooks.text_safety import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
 
-__all__ = ["UsableFields"]
+__all__ = ["READ_SIGNALS", "UsableFields"]
 
 # A trainer sends the same names at each step. The limit bounds the memory for a trainer that sends ever new names.
 MAX_VALID_NAMES: Final = 8_192
+# What detectors read, which names beyond the limit of a record must not displace.
+READ_SIGNALS: Final = frozenset(NAMES) | {
+    "entropy/paired_delta",
+    "grad/norm",
+    "instrument/entropy_abs",
+    "instrument/logprob_abs",
+    "instrument/mask_frac",
+    "loss/llds",
+    "loss/policy",
+    "lr",
+    "mismatch/ratio",
+    "moe/load_entropy",
+    "qk/spectral_entropy",
+}
 
 
 class UsableFields:
@@ -32,7 +47,9 @@ class UsableFields:
         valid = self._valid
         scalars: dict[str, float] = {}
         room = MAX_RECORD_SIGNALS - len(but)
-        for name, value in numbers.items():
+        names = numbers if len(numbers) <= room else sorted(numbers, key=lambda name: name not in READ_SIGNALS)
+        for name in names:
+            value = numbers[name]
             if name in but:
                 continue
             text = valid.get(name) or self._read(name)

@@ -15,11 +15,25 @@ from trainer_hooks.arrays import Array, ArrayLibrary, Fetched, Pending
 from trainer_hooks.wire import Array as WireArray
 from trainer_hooks.wire import Extreme, Histogram, Moments, Summary
 
-__all__ = ["PendingSummary", "Statistic", "bins", "largest", "moments", "moments_of_sums", "only_if", "share", "total"]
+__all__ = [
+    "PendingSummary",
+    "Statistic",
+    "bins",
+    "find_ratios",
+    "k3",
+    "largest",
+    "moments",
+    "moments_of_sums",
+    "only_if",
+    "share",
+    "total",
+]
 
 Statistic = Literal["mean", "std", "variance", "ess_frac"]
 Scale = Literal["linear", "exp"]
 Numbers = NDArray[np.float64]
+# exp(300)² still fits a float64; a ratio beyond that only means that the run is dead.
+LARGEST_LOG_RATIO = 300.0
 LARGEST_BYTE = np.iinfo(np.uint8).max
 PendingSummary: TypeAlias = Pending[Summary | None]
 
@@ -29,6 +43,17 @@ def moments(
 ) -> PendingSummary:
     """Summarise the finite values by count, Σx and Σx², summed in float64."""
     return Pending(library.moments(values, where), partial(_finish_moments, statistic))
+
+
+def find_ratios(library: ArrayLibrary, log_ratios: Array) -> Array:
+    """Compute likelihood ratios of two policies from the differences of their log-probabilities."""
+    ratios: Array = library.xp.exp(log_ratios.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+    return ratios
+
+
+def k3(library: ArrayLibrary, ratios: Array, log_ratios: Array, where: Array | None = None) -> PendingSummary:
+    """Summarise the k3 estimator of a divergence: the mean of w − 1 − ln w over the ratios w."""
+    return moments(library, ratios - 1 - log_ratios, where)
 
 
 def moments_of_sums(sums: Array, statistic: Statistic = "mean") -> PendingSummary:

@@ -23,11 +23,18 @@ from trainer_hooks.wire.encoding import (
     spell_non_finite,
     without_config,
 )
-from trainer_hooks.wire.fields import LARGEST_INTEGER, LONGEST_NAME_CHARS, MAX_RECORD_SIGNALS, is_clean_name
+from trainer_hooks.wire.fields import (
+    LARGEST_INTEGER,
+    LONGEST_NAME_CHARS,
+    MAX_RECORD_SIGNALS,
+    find_largest_attempt,
+    is_clean_name,
+)
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
 from trainer_hooks.wire.messages import (
     CAPABILITY_LEVELS,
     MAX_FORKS,
+    RUN_ENDS,
     Action,
     ActionOutcome,
     ActionReport,
@@ -57,6 +64,7 @@ __all__ = [
     "MSGPACK",
     "READABLE_VERSIONS",
     "RESPONSE_KINDS",
+    "RUN_ENDS",
     "SCHEMA_VERSION",
     "Action",
     "ActionOutcome",
@@ -86,6 +94,7 @@ __all__ = [
     "decode_response",
     "encode",
     "encode_json",
+    "find_largest_attempt",
     "is_clean_name",
     "merge",
     "merge_summaries",

@@ -1,8 +1,8 @@
-"""The rules of names and whole numbers in a record, which the SDK keeps and the collector checks."""
+"""The rules of names and whole numbers, which the SDK keeps and the collector checks."""
 
 from typing import Final
 
-__all__ = ["LARGEST_INTEGER", "LONGEST_NAME_CHARS", "MAX_RECORD_SIGNALS", "is_clean_name"]
+__all__ = ["LARGEST_INTEGER", "LONGEST_NAME_CHARS", "MAX_RECORD_SIGNALS", "find_largest_attempt", "is_clean_name"]
 
 LARGEST_INTEGER: Final = 2**53
 """The largest step, sequence number or version; beyond it JSON numbers are not exact."""
@@ -10,6 +10,16 @@ LONGEST_NAME_CHARS: Final = 200
 """The longest name of a signal or a data version, unless the collector's settings state a lower limit."""
 MAX_RECORD_SIGNALS: Final = 10_000
 """The largest number of scalars and summaries of one record together."""
+# An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far above
+# this limit. A clock that is wrong by months, here or in the trainer, stays below it.
+ATTEMPT_AHEAD_SECONDS: Final = 366 * 86_400
+# A machine whose clock shows less has a wrong clock, and must not refuse an attempt of one whose clock is right.
+EARLIEST_TIME: Final = 1_790_000_000.0  # September 2026
+
+
+def find_largest_attempt(now: float) -> int:
+    """Return the largest attempt that is valid at a time in seconds since the epoch."""
+    return min(int((max(now, EARLIEST_TIME) + ATTEMPT_AHEAD_SECONDS) * 1000), LARGEST_INTEGER)
 
 
 def is_clean_name(name: str) -> bool:

@@ -12,6 +12,7 @@ from trainer_hooks.wire.summaries import Summary
 __all__ = [
     "CAPABILITY_LEVELS",
     "MAX_FORKS",
+    "RUN_ENDS",
     "Action",
     "ActionOutcome",
     "ActionReport",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 CAPABILITY_LEVELS = ("L0", "L1", "L2", "L3", "L4")
+RUN_ENDS = ("finished", "stopped")
 
 Capability = Literal["L0", "L1", "L2", "L3", "L4"]
 RunEnd = Literal["finished", "stopped"]

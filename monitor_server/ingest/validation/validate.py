@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import msgspec
 
-from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField, RecordError
 from monitor_server.ingest.limits import LARGEST_RANK, check_config
 from monitor_server.ingest.validation.decode import check_count, check_version, decode_batch
@@ -23,12 +22,6 @@ from monitor_server.settings import Settings
 from trainer_hooks import wire
 
 __all__ = ["ValidBatch", "read_any_batch", "read_batch", "read_known_batch"]
-
-# An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far above
-# this limit. A clock that is wrong by months, here or in the trainer, stays below it.
-LATEST_ATTEMPT_AHEAD_SECONDS = 366 * DAY_SECONDS
-# A collector whose clock shows less has a wrong clock, and must not refuse trainers whose clocks are right.
-EARLIEST_TIME = 1_790_000_000.0  # September 2026
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +157,10 @@ def _check_batch(batch: wire.Batch, settings: Settings, *, now: float) -> None:
         )
     if not 0 <= batch.rank < batch.world_size:
         raise InvalidField(f"rank must lie in 0 to world_size - 1 = {batch.world_size - 1}, got {batch.rank}")
-    latest = min(int((max(now, EARLIEST_TIME) + LATEST_ATTEMPT_AHEAD_SECONDS) * 1000), wire.LARGEST_INTEGER)
-    if not 0 <= batch.attempt <= latest:
+    newest = wire.find_largest_attempt(now)
+    if not 0 <= batch.attempt <= newest:
         raise InvalidField(
-            f"attempt must lie in 0 to {latest}, the collector's time in ms and a year, got {batch.attempt}; set "
+            f"attempt must lie in 0 to {newest}, the collector's time in ms and a year, got {batch.attempt}; set "
             "RLVITALS_ATTEMPT to a count of launches or to the time of the launch in ms, and check both clocks"
         )
     check_count(len(batch.records), settings)

@@ -236,6 +236,24 @@ def test_a_router_that_gives_probabilities_has_their_entropy():
     assert routed(Softmaxed()) == pytest.approx(routed(Linear()))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_layers_on_several_devices_have_the_signals_of_layers_on_one():
+    """A model may be divided over devices; numbers of two devices cannot be stacked."""
+    found = []
+    for device in ("cpu", "cuda"):
+        model = torch.nn.Module()
+        for name, place in (("first", "cpu"), ("second", device)):
+            block = torch.nn.Module()
+            block.gate, block.experts, block.top_k = Linear().to(place), torch.nn.ModuleList(), 1
+            model.add_module(name, block)
+        monitors = watched(model.train(), gradients=False)
+        monitors.begin_step(1)
+        model.first.gate(torch.eye(4)[[0, 0, 1, 0]])
+        model.second.gate(torch.eye(4, device=device)[[0, 1, 1, 2]])
+        found.append(monitors.end_step())
+    assert found[0] == pytest.approx(found[1])
+
+
 def test_an_error_in_a_hook_ends_no_forward_pass():
     """An error in a hook does not reach the forward pass; it is raised when the signals are requested."""
 

@@ -42,10 +42,11 @@ def test_nothing_is_known_before_the_first_receipt():
         ("acceleration", None),
         ("collapsed", None),
         ("unknown", None),
+        ("of a newer collector", None),
     ],
 )
 def test_the_healthy_step_follows_healthy_phases_only(phase, healthy_step):
-    """Stagnation counts as healthy, and an unknown phase does not."""
+    """Stagnation counts as healthy, and neither the unknown phase does nor one that this SDK does not know."""
     made = health()
     made.update(receipt(phase=phase, judged_step=5), ATTEMPT)
     assert (made.phase, made.healthy_step) == (phase, healthy_step)

@@ -123,6 +123,13 @@ def test_a_step_with_too_many_names_keeps_the_first_ones(caplog):
     assert "at most 10000 signals" in line
 
 
+def test_too_many_names_displace_nothing_that_detectors_read():
+    """A norm of each parameter comes before the norm of the gradient, which `log_step` adds last."""
+    records, _ = builder()
+    numbers = {f"param/{number}/norm": 1.0 for number in range(MAX_RECORD_SIGNALS)} | {"grad/norm": 2.0}
+    assert decode_record(records.encode(measurement(numbers=numbers)).body).scalars["grad/norm"] == 2.0
+
+
 def test_names_that_never_end_fill_no_memory():
     """More names than are remembered are sent all the same."""
     records, drops = builder()

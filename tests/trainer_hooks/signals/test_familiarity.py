@@ -54,6 +54,17 @@ def test_each_kind_of_garble_has_shares_of_its_own(familiar, token_ids, unseen, 
     assert found == {"text/unseen_frac": unseen, "text/usual_frac": usual, "text/unseen_pairs_frac": pairs}
 
 
+def test_a_first_step_in_inference_mode_costs_no_later_one():
+    """A tensor that torch makes in this mode cannot be changed outside it."""
+    familiar, found = FamiliarTokens(), {}
+    for number in range(familiarity.FIRST_STEPS + 1):
+        with torch.inference_mode(number == 0):
+            arrays = {name: torch.as_tensor(value) for name, value in step(FIRST).items()}
+            rollouts = Rollouts(**arrays, library=DeviceArrays(torch.device("cpu")))
+            found = reduce(rollouts, familiar=familiar).fetch().finish()
+    assert found["text/unseen_pairs_frac"].value() == 0.0
+
+
 def test_no_pair_spans_feedback(familiar):
     """The 9 and the 5 around a token of feedback are no pair, and a step of single tokens has none."""
     apart = step([[8, 9, 1, 5], [6, 7, 8, 9]], mask=[[1, 1, 0, 1], [1, 1, 1, 1]])

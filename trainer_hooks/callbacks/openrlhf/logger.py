@@ -33,7 +33,7 @@ class VitalsLogger:
         names = getattr(getattr(args, "logger", None), "wandb", None)
         # The driver sends for all workers.
         self._monitor = monitor or trainer_hooks.connect(
-            project=find_project(getattr(names, "project", None)),
+            project=find_project(None) or getattr(names, "project", None),
             run=find_run_name(None) or getattr(names, "run_name", None),
             config=_config(args),
             rank=0,

@@ -42,7 +42,7 @@ class VitalsLogger:
     ) -> None:
         # The driver sends for all workers.
         self._monitor = monitor or trainer_hooks.connect(
-            project=find_project(project),
+            project=find_project(None) or project,
             run=find_run_name(None) or run,
             config=config,
             rank=0,

@@ -53,6 +53,11 @@ def gather_candidates(tokens: ActionTokens, count: int, drawn: Sequence[int]) ->
     picked = xp.concat(rows)
     names = [name for name in ARRAYS if getattr(rollouts, name) is not None]
     gathered = [_gather_rows(getattr(rollouts, name), picked, drawn, xp) for name in names]
+    # Numbers are fetched as float64, which has no place for every integer, so the bits of integers are.
+    gathered = [
+        array.long().view(xp.float64) if name in INTEGERS else array
+        for name, array in zip(names, gathered, strict=True)
+    ]
     # A reference to the rollouts would keep their tensors on the device until `finish` is called.
     others = {name: getattr(rollouts, name) for name in ("texts", "vocabulary", "decode", "trained")}
     finish = partial(_assemble, others, names, [tuple(array.shape) for array in gathered], list(drawn))
@@ -77,7 +82,7 @@ def _assemble(
     arguments = {**others}
     for name, shape, array in zip(names, shapes, gathered, strict=True):
         unique = array.reshape(shape)[first]
-        arguments[name] = unique.astype(np.int64) if name in INTEGERS else unique
+        arguments[name] = unique.view(np.int64) if name in INTEGERS else unique
     if others["texts"] is not None:
         arguments["texts"] = [others["texts"][row] for row in rows]
     tokens = ActionTokens.of(Rollouts(**arguments, check=False))

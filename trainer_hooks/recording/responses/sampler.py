@@ -41,6 +41,20 @@ class SampledResponses(NamedTuple):
 NO_RESPONSES = SampledResponses([], FIRST_VERSION)
 
 
+class ResponseTexts(NamedTuple):
+    """What may be sent of the texts of one response.
+
+    Attributes:
+        text: The whole text.
+        pieces: The text of each token.
+        hides_ids: Whether the token ids would reveal more than these texts.
+    """
+
+    text: str | None = None
+    pieces: list[str] | None = None
+    hides_ids: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSampler:
     """Samples a step's responses.
@@ -76,19 +90,15 @@ class ResponseSampler:
             selected = select_rows(tokens, self.count, random.Random(seed), drawable)  # noqa: S311 - no secret
             numbers = find_token_numbers(tokens, list(selected))
             limit = self._find_limit(tokens, list(selected), len(numbers))
-            encoded = self._encode(tokens, selected, numbers, limit)
+            # Once each: the user's redaction may be slow, and a loss is counted where it raises.
+            texts = [self._read_texts(tokens, row) for row in selected]
+            encoded = _encode(tokens, selected, numbers, texts, limit)
             while sum(map(len, encoded)) > self.max_bytes and limit > 1:  # the size of texts is not known beforehand
                 limit //= 2
-                encoded = self._encode(tokens, selected, numbers, limit)
+                encoded = _encode(tokens, selected, numbers, texts, limit)
         fits = np.cumsum([len(body) for body in encoded]) <= self.max_bytes
         fitting = [msgspec.Raw(body) for body, does_fit in zip(encoded, fits, strict=True) if does_fit]
         return SampledResponses(fitting, version_of_responses(numbers)) if fitting else NO_RESPONSES
-
-    def _encode(
-        self, tokens: ActionTokens, selected: Mapping[int, list[ResponseKind]], numbers: TokenNumbers, limit: int
-    ) -> list[bytes]:
-        responses = zip(selected, build_responses(tokens, selected, numbers, limit), strict=True)
-        return [encode(self._add_texts(response, tokens, row, limit)) for row, response in responses]
 
     def _find_limit(self, tokens: ActionTokens, rows: Sequence[int], numbers: int) -> int:
         """Return the number of tokens at which to cut; longer responses may use the unused share of short ones."""
@@ -103,27 +113,22 @@ class ResponseSampler:
             left -= length
         return max(lengths, default=1)
 
-    def _add_texts(self, response: Response, tokens: ActionTokens, row: int, limit: int) -> Response:
-        """Add the texts that may be sent, and remove token ids that would reveal more than these texts."""
+    def _read_texts(self, tokens: ActionTokens, row: int) -> ResponseTexts:
+        """Decode and redact the texts of a response."""
         if not self.texts and self.redact is None:
-            return response
+            return ResponseTexts()
         rollouts, (begins, ends) = tokens.rollouts, tokens.layout.spans
         # The whole response: a redaction may not recognise a secret that was cut in two.
         ids = None if rollouts.token_ids is None else rollouts.token_ids[row, begins[row] : ends[row]].tolist()
         pieces = _look_up_pieces(rollouts.vocabulary, ids)
         text = self._find_text(rollouts, row, ids)
+        hides_ids = False
         if self.redact is not None:
             whole = "".join(pieces or ()) if text is None else text
             redacted = self._call("redact", self.redact, whole) if whole else None
             if redacted != whole:
-                text, pieces, response = redacted, None, msgspec.structs.replace(response, token_ids=None)
-        if not self.texts:
-            return response
-        if pieces is not None and response.token_ids is not None:
-            pieces = pieces[: response.token_ids.shape[0]]
-        return msgspec.structs.replace(
-            response, text=None if text is None else text[: TEXT_CHARACTERS * limit], pieces=pieces
-        )
+                text, pieces, hides_ids = redacted, None, True
+        return ResponseTexts(text, pieces, hides_ids) if self.texts else ResponseTexts(hides_ids=hides_ids)
 
     def _find_text(self, rollouts: Rollouts, row: int, ids: list[int] | None) -> str | None:
         if rollouts.texts is not None:
@@ -140,6 +145,30 @@ class ResponseSampler:
         except BaseException as error:  # noqa: BLE001 - the user's code may raise anything, and call sys.exit()
             self.on_loss(f"{name} raised {type(error).__name__}: {describe_error(error)}; the text was left out")
             return None
+
+
+def _encode(
+    tokens: ActionTokens,
+    selected: Mapping[int, list[ResponseKind]],
+    numbers: TokenNumbers,
+    texts: Sequence[ResponseTexts],
+    limit: int,
+) -> list[bytes]:
+    responses = zip(build_responses(tokens, selected, numbers, limit), texts, strict=True)
+    return [encode(_add_texts(response, found, limit)) for response, found in responses]
+
+
+def _add_texts(response: Response, found: ResponseTexts, limit: int) -> Response:
+    """Add the texts, cut where the tokens are, and remove token ids that would reveal more than these texts."""
+    text, pieces, hides_ids = found
+    if pieces is not None and response.token_ids is not None:
+        pieces = pieces[: response.token_ids.shape[0]]
+    return msgspec.structs.replace(
+        response,
+        text=None if text is None else text[: TEXT_CHARACTERS * limit],
+        pieces=pieces,
+        token_ids=None if hides_ids else response.token_ids,
+    )
 
 
 def _look_up_pieces(vocabulary: Sequence[str] | None, ids: Sequence[int] | None) -> list[str] | None:

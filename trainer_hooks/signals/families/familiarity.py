@@ -47,7 +47,7 @@ class FamiliarTokens:
         pairs, is_whole = hash_ngrams(tokens, ids, 2)
         pairs = tokens.xp.where(is_whole, pairs & (PAIR_BINS - 1), PAIR_BINS)
         if self._pairs is None:
-            self._pairs = library.sum_by(is_whole[:0], pairs[:0], PAIR_BINS + 1) > 0
+            self._pairs = library.make_flags(PAIR_BINS + 1)
         if self._steps < FIRST_STEPS:
             self._steps += 1
             self._counts = self._counts + library.sum_by(counted, bins, BINS)

@@ -2,12 +2,11 @@
 
 from trainer_hooks.arrays import Array
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
-from trainer_hooks.signals.summary_builders import PendingSummary, moments
+from trainer_hooks.signals.summary_builders import PendingSummary, find_ratios, k3, moments
 
 __all__ = ["NAMES", "compute"]
 
 NAMES = ("mismatch/logprob_abs", "mismatch/kl", "kl/ref")
-LARGEST_LOG_RATIO = 300.0
 
 
 def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
@@ -27,5 +26,4 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
 
 
 def _k3(tokens: ActionTokens, log_ratio: Array) -> PendingSummary:
-    ratio = tokens.xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
-    return moments(tokens.library, ratio - 1 - log_ratio, tokens.layout.where)
+    return k3(tokens.library, find_ratios(tokens.library, log_ratio), log_ratio, tokens.layout.where)

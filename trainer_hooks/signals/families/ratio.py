@@ -4,7 +4,16 @@ import math
 
 from trainer_hooks.arrays import Array
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
-from trainer_hooks.signals.summary_builders import PendingSummary, bins, largest, moments, only_if, share
+from trainer_hooks.signals.summary_builders import (
+    PendingSummary,
+    bins,
+    find_ratios,
+    k3,
+    largest,
+    moments,
+    only_if,
+    share,
+)
 
 __all__ = ["NAMES", "compute"]
 
@@ -18,8 +27,6 @@ NAMES = (
     "ratio/clip_high_frac",
     "kl/old",
 )
-# exp(300)² still fits a float64; a ratio beyond that only means that the run is dead.
-LARGEST_LOG_RATIO = 300.0
 
 
 def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
@@ -33,7 +40,7 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
     if log_ratio is None or sums is None:
         return {}
     library, xp, where = tokens.library, tokens.xp, tokens.layout.where
-    ratios = xp.exp(log_ratio.clip(-LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+    ratios = find_ratios(library, log_ratio)
     if not sums.are_all_known:
         ratios = xp.where(sums.known, ratios, math.nan)
     found = {
@@ -41,7 +48,7 @@ def compute(tokens: ActionTokens) -> dict[str, PendingSummary]:
         "ratio/p999": bins(library, log_ratio, where, low=-8.0, high=8.0, count=1024, quantile=0.999, scale="exp"),
         "ratio/log_var": sums.moments(None, "variance"),
         "ratio/ess_frac": moments(library, ratios, None, "ess_frac"),
-        "kl/old": moments(library, ratios - 1 - log_ratio),
+        "kl/old": k3(library, ratios, log_ratio),
     }
     return only_if(tokens.library, tokens.is_off_policy, found | _clipped_shares(tokens, ratios, sums.known))
 

@@ -200,6 +200,22 @@ def test_a_redaction_receives_the_whole_response(source):
     assert cut
 
 
+def test_each_text_is_redacted_once_however_often_it_is_cut():
+    """The size of texts is known only when they are encoded, so that they are cut again until they fit."""
+    seen, losses = [], []
+
+    def redact(text):
+        seen.append(text)
+        if text == "0" * 4000:
+            raise RuntimeError(text)
+        return text
+
+    held = rollouts(texts=[str(row) * 4000 for row in range(6)], vocabulary=["字" * 400] * 10)
+    assert sampled(held, texts=True, redact=redact, on_loss=losses.append, max_bytes=4000)
+    assert sorted(seen) == [str(row) * 4000 for row in range(6)]
+    assert len(losses) == 1
+
+
 def test_after_a_redaction_raises_only_numbers_are_sent():
     """The text, the token texts and the ids are left out, and the loss is counted."""
     losses = []

@@ -12,7 +12,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor
 from trainer_hooks.ranks.agreement import make_coordinator
 from trainer_hooks.ranks.coordinators import Coordinator
-from trainer_hooks.recording.health import UNHEALTHY_PHASES
+from trainer_hooks.recording.health import HEALTHY_PHASES
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["TrainerActions", "require_possible"]
@@ -56,7 +56,7 @@ class TrainerActions:
 
     def note_checkpoint(self, state: TrainerState) -> None:
         """Record a checkpoint, unless the run is known to be sick; later answers decide whether it was healthy."""
-        if self._monitor.phase not in UNHEALTHY_PHASES:
+        if self._monitor.phase in (*HEALTHY_PHASES, "unknown"):
             self._checkpoints.note(state.global_step)
 
     def before_update(self, model: Any) -> None:
