@@ -3,6 +3,7 @@ import shutil
 import stat
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -191,12 +192,13 @@ def test_a_dead_folder_that_cannot_be_claimed_keeps_none_of_the_others(tmp_path,
     assert "the spool cannot be read" in caplog.text
 
 
-def test_a_run_folder_that_cannot_be_read_is_named(tmp_path, caplog):
+def test_a_run_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch, caplog):
     """What dead processes have left there is not sent yet, and nothing else would tell."""
-    run_folder = tmp_path / "run"
-    run_folder.mkdir(mode=0)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # its parents need not be readable then
+    Path("run").mkdir(mode=0)
     with without_privileges():
-        SendingQueue(DropCounter(), spool=spool(tmp_path)).open()
+        SendingQueue(DropCounter(), spool=spool(Path())).open()
     assert "the spool cannot be read, and batches that it may hold are not sent yet" in caplog.text
     assert "Permission denied" in caplog.text
 
