@@ -3,6 +3,7 @@
 A rule has structured fields only. No text of a rule is ever evaluated as code.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -34,6 +35,7 @@ __all__ = [
     "ChangeRule",
     "ComparisonRule",
     "Measure",
+    "Name",
     "Operator",
     "Rule",
     "ThresholdRule",
@@ -55,14 +57,27 @@ NOT_FINITE: Final = "not_finite"
 LONGEST_SECONDS: Final = 366 * DAY_SECONDS
 MOST_STEPS: Final = 1_000_000_000
 
+_NAME: Final = rf"[a-z0-9][a-z0-9._-]{{0,{LONGEST_NAME - 1}}}"
+_NAME_WORDS: Final = (
+    f"must be at most {LONGEST_NAME} lower-case letters, digits and . _ -, the first a letter or a digit"
+)
 Operator = Literal[">", ">=", "<", "<=", "==", "!=", "not_finite"]
 Measure = Literal["difference", "relative", "ratio"]
-Name = Annotated[str, Field(pattern=rf"^[a-z0-9][a-z0-9._-]{{0,{LONGEST_NAME - 1}}}$")]
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Message = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Steps = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 Seconds = Annotated[float, Field(ge=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+
+def _must_be_name(given: str) -> str:
+    if not re.fullmatch(_NAME, given):
+        raise PydanticCustomError("name", _NAME_WORDS)
+    return given
+
+
+# Pydantic would show its own pattern to the person who wrote the name.
+Name = Annotated[str, AfterValidator(_must_be_name), Field(json_schema_extra={"pattern": f"^{_NAME}$"})]
 
 
 class _Rule(BaseModel):
@@ -233,20 +248,21 @@ def describe_problems(error: ValidationError, *, place: str = "") -> list[str]:
 
 
 def _problem(error: ErrorDetails, place: str) -> str:
-    # Pydantic puts the tag of a union into the place.
-    parts = [part for part in error["loc"] if part not in _TAGS]
+    kind, context = error["type"], error.get("ctx", {})
+    # Pydantic puts the tag of a union into the place. A field that is not known, the last part, may have that name too.
+    field = len(error["loc"]) - 1 if kind == "extra_forbidden" else None
+    parts = [part for number, part in enumerate(error["loc"]) if part not in _TAGS or number == field]
     location = place + "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part)}" for part in parts)
     location = printable(location.removeprefix("."), longest=200) or "the rule"
-    kind, context = error["type"], error.get("ctx", {})
     if kind == "value_error":
         return f"{location}: {context['error']}"
-    must = _demand(kind, context, error["msg"], is_name=bool(parts) and parts[-1] == "name")
+    must = _demand(kind, context, error["msg"])
     if kind in ("missing", "extra_forbidden", "union_tag_not_found"):
         return f"{location} {must}"
     return f"{location} {must}{_given_text(context.get('tag', error['input']))}"
 
 
-def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: bool) -> str:
+def _demand(kind: str, context: Mapping[str, Any], message: str) -> str:
     """Return the condition that must hold, as the part of a sentence after the place."""
     demands = {
         "missing": "must be set",
@@ -257,9 +273,8 @@ def _demand(kind: str, context: Mapping[str, Any], message: str, *, is_name: boo
         "model_attributes_type": "must be a table of fields",
         "literal_error": f"must be {context.get('expected')}",
     }
-    if kind == "string_pattern_mismatch" and is_name:
-        return f"must be at most {LONGEST_NAME} lower-case letters, digits and . _ -, the first a letter or a digit"
-    return demands.get(kind) or f"must {message.removeprefix('Input should ').removeprefix('String should ')}"
+    begun = re.sub(r"^(Input should|String should|must) ", "", message)
+    return demands.get(kind) or f"must {begun}"
 
 
 def _given_text(given: Any) -> str:  # noqa: ANN401 - any value that a person writes

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from monitor_server.alerts.kinds import is_kind, refusal_of_kind
 from monitor_server.configuration_files.reading import parse_toml
-from monitor_server.notifications.configuration.loading import PLACEHOLDER, spell_problem
+from monitor_server.notifications.configuration.loading import PLACEHOLDER, refusal_of_both, spell_problem
 from monitor_server.notifications.configuration.tables import NotificationFile, WebhookChannel
 from monitor_server.text_safety.field_constraints import find_unclean
 from monitor_server.text_safety.printable import printable
@@ -54,30 +54,32 @@ def check_text(text: str) -> CheckedText:
     except ValueError as error:
         return CheckedText((f"the text must be TOML: {printable(error, longest=300)}",))
     files: list[str] = []
+    named: list[str] = []
+    twice: list[str] = []
     channels = document.get("channels")
     if isinstance(channels, dict):
         filled = {
-            name: _with_stand_ins(table, files) if isinstance(table, dict) else table
+            name: _with_stand_ins(str(name), table, files, named, twice) if isinstance(table, dict) else table
             for name, table in channels.items()
         }
         document = document | {"channels": filled}
-    variables = tuple(dict.fromkeys(PLACEHOLDER.findall(text)))
+    variables = tuple(dict.fromkeys(named))
     try:
         file = NotificationFile.model_validate(document, strict=True)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        problems = tuple(spell_problem(each) for each in found[:MOST_PROBLEMS])
+        found = [*twice, *(spell_problem(each) for each in error.errors(include_url=False))]
+        problems = tuple(found[:MOST_PROBLEMS])
         problems += (f"and {len(found) - MOST_PROBLEMS:,} more",) if len(found) > MOST_PROBLEMS else ()
         return CheckedText(problems, variables=variables, files=tuple(files))
-    return CheckedText(
-        tuple(find_useless(file)[:MOST_PROBLEMS]), len(file.channels), len(file.routes), variables, tuple(files)
-    )
+    problems = tuple([*twice, *find_useless(file)][:MOST_PROBLEMS])
+    return CheckedText(problems, len(file.channels), len(file.routes), variables, tuple(files))
 
 
 def find_useless(file: NotificationFile) -> list[str]:
     """Return a problem for each part of the channels and routes with which nobody can be notified.
 
-    These are hosts that no name server can know, and kinds and projects that no alert can have.
+    These are hosts that no name server can know, kinds and projects that no alert can have, and projects that only the
+    environment could name.
 
     This check applies to documents that a person writes, and not to saved ones: a collector of another version may have
     detectors that this version lacks.
@@ -98,18 +100,30 @@ def find_useless(file: NotificationFile) -> list[str]:
         for place, project in enumerate(route.projects):
             if problem := find_unclean(project):
                 problems.append(f"routes[{number}].projects[{place}] {problem}")
+            elif variable := PLACEHOLDER.search(project):
+                problems.append(
+                    f"routes[{number}].projects[{place}] must name no variable, got {variable[0]}: only the addresses "
+                    "and secrets of channels are filled from the environment; write the name itself"
+                )
     return problems
 
 
-def _with_stand_ins(given: dict[str, Any], files: list[str]) -> dict[str, Any]:
+def _with_stand_ins(
+    name: str, given: dict[str, Any], files: list[str], variables: list[str], problems: list[str]
+) -> dict[str, Any]:
     table = {"type": "apprise"} | given
     for field, stand_in in STAND_INS.items():
         file = table.get(f"{field}_file")
-        if isinstance(file, str) and field not in table:
+        if file is not None and field in table:
+            problems.append(refusal_of_both(name, field))
+            del table[f"{field}_file"]
+            table[field] = stand_in
+        elif isinstance(file, str):
             files.append(printable(file, longest=100))
             del table[f"{field}_file"]
             table[field] = stand_in
         elif isinstance(table.get(field), str):
             held = str(table[field])
+            variables += PLACEHOLDER.findall(held)
             table[field] = stand_in if PLACEHOLDER.fullmatch(held) else PLACEHOLDER.sub("x" * 16, held)
     return table

@@ -19,6 +19,7 @@ __all__ = [
     "UnusableDocumentError",
     "load_notifications",
     "read_document",
+    "refusal_of_both",
     "spell_problem",
 ]
 
@@ -100,10 +101,10 @@ def _with_secrets(
 ) -> dict[str, Any]:
     table = {"type": "apprise"} | given
     for field in sorted(SECRET_FIELDS):
-        place = f"channels.{printable(name, longest=40)}.{field}"
+        place = _place(name, field)
         file = table.pop(f"{field}_file", None)
         if file is not None and field in table:
-            problems.append(f"{place} and {field}_file must not both be set")
+            problems.append(refusal_of_both(name, field))
         elif isinstance(file, str):
             try:
                 table[field] = read_bounded(path.parent / file).decode("utf-8-sig").strip()
@@ -115,6 +116,15 @@ def _with_secrets(
         elif isinstance(table.get(field), str):
             table[field] = _fill_variables(str(table[field]), place, variable, problems)
     return table
+
+
+def refusal_of_both(name: str, field: str) -> str:
+    """Return the problem of a channel that has a secret both in the file and in a file of its own."""
+    return f"{_place(name, field)} and {field}_file must not both be set"
+
+
+def _place(name: str, field: str) -> str:
+    return f"channels.{printable(name, longest=40)}.{field}"
 
 
 def _fill_variables(text: str, place: str, variable: Callable[[str], str | None], problems: list[str]) -> str:
@@ -129,8 +139,9 @@ def _fill_variables(text: str, place: str, variable: Callable[[str], str | None]
 
 def spell_problem(error: ErrorDetails) -> str:
     """Describe a problem from pydantic: the place, what must hold, and the input unless it may be secret."""
-    # Pydantic puts the tag of a union into the place.
-    location = [part for part in error["loc"] if part not in ("apprise", "webhook", "[key]")]
+    location = list(error["loc"])
+    if location[:1] == ["channels"]:  # pydantic puts the type of a channel, or a mark of its name, behind the name
+        del location[2:3]
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{printable(part, longest=60)}" for part in location)
     place = place.removeprefix(".")
     kind, context = error["type"], error.get("ctx", {})

@@ -17,7 +17,7 @@ from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable, UnknownRun
 from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.rule_sets import COLLECTORS_SET, apply_rules
-from monitor_server.rules.definition import Rule, WrittenRule, describe_problems
+from monitor_server.rules.definition import Name, Rule, WrittenRule, describe_problems
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
@@ -27,9 +27,7 @@ log = logging.getLogger(__name__)
 
 MAX_FILE_RULES: Final = 1_000
 
-FileSet = Annotated[
-    str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="The name of the rules that belong together")
-]
+FileSet = Annotated[Name, Field(description="The name of the rules that belong together")]
 Rules = Annotated[list[WrittenRule], Field(max_length=MAX_FILE_RULES)]
 
 

@@ -26,7 +26,7 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
     """Variables and files are named, and neither is looked up."""
     monkeypatch.setenv("TEAM_URL", "no address at all")
     expected = CheckedText((), channels=2, routes=2, variables=("TEAM_URL", "SECRET"), files=("/run/secrets/url",))
-    assert check_text(USABLE) == expected
+    assert check_text(f"# not ${{THIS}}\n{USABLE}") == expected
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,14 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
         (USABLE + "[extra]\n", "extra is not known; remove it, or correct its name"),
         ("channels = 3\n", "version must be set"),
         (
+            USABLE.replace("secret =", 'secret_file = "a"\nsecret ='),
+            "channels.page.secret and secret_file must not both be set",
+        ),
+        (
+            USABLE + 'projects = ["${TEAM}"]\n',
+            "routes[1].projects[0] must name no variable, got ${TEAM}: only the addresses and secrets of channels are",
+        ),
+        (
             USABLE + 'kinds = ["death_spiral", "deathspiral", "rule:mine"]\n',
             "routes[1].kinds[1] must be a kind of alert, got 'deathspiral'; the kinds are ",
         ),
@@ -52,6 +60,8 @@ def test_a_text_that_can_be_used_states_what_it_needs(monkeypatch):
         "short secret",
         "unknown table",
         "no version",
+        "a secret twice",
+        "variable in a route",
         "unknown kind",
     ],
 )

@@ -69,6 +69,8 @@ def test_the_example_of_the_page_can_be_read(load, tmp_path):
         ("https://bot.example", "https://me:pass@bot.example", "channels.bot.url must be an http or https URL"),
         ("slack://", "", "channels.team.url must be one URL of Apprise"),
         ("[channels.bot]", "[channels.'B t']", "channels.B t must have 1 to 40 small letters"),
+        ("[channels.bot]", "[channels.webhook]\nformat = 1", "channels.webhook.format is not known"),
+        ("[channels.team]", "[channels.apprise]\napprise = 1", "channels.apprise.apprise is not known"),
         ("[[routes]]", "[[routes", "must be TOML"),
         ("version = 1", "version = 0x" + "f" * 5_000, "64 bits, got a longer one at version"),
         ('url = "https://bot.example', "url_file = 0x" + "f" * 5_000 + "#", "a longer one at channels.bot.url_file"),

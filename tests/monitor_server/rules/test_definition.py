@@ -50,6 +50,8 @@ def test_a_rule_has_structured_fields(document):
         (THRESHOLD | {"signal": ""}, "rules[3].signal must have at least 1 character"),
         (THRESHOLD | {"signal": "\ud800"}, "rules[3].signal must be a valid string"),
         (THRESHOLD | {"limit_of": 1}, "rules[3].limit_of is not known; remove it, or correct its name"),
+        (THRESHOLD | {"threshold": 0.5}, "rules[3].threshold is not known; remove it, or correct its name"),
+        (CHANGE | {"before_steps": 1, "change": 2}, "rules[3].change is not known; remove it, or correct its name"),
         (THRESHOLD | {"for_steps": -1}, "rules[3].for_steps must be greater than or equal to 0, got -1"),
         (THRESHOLD | {"for_steps": 10**30}, "rules[3].for_steps must be less than or equal to 1000000000"),
         (THRESHOLD | {"for_steps": 1, "for_seconds": 1.0}, "at most one of for_steps and for_seconds must be set"),

@@ -186,6 +186,8 @@ def test_applying_a_set_again_changes_nothing(live):
     twice = ask(live, "POST", "/rules/apply", {"set": "team", "rules": [THRESHOLD, THRESHOLD]})
     assert (twice["status_code"], twice["error"]) == (422, "InvalidField")
     assert by_hand["file_set"] is None
+    unnamed = ask(live, "POST", "/rules/apply", {"set": "Team", "rules": []})
+    assert "body.set: must be at most 60 lower-case letters" in unnamed["detail"]
 
 
 def test_the_set_of_the_collectors_own_file_comes_from_that_file_alone(live):
