@@ -95,6 +95,7 @@ class SteadyClock:
                 repositories.runs.limit_times(steady())
                 repositories.rules.limit_times(steady())
                 repositories.notification_messages.limit_times(steady())
+                repositories.channel_statuses.limit_times(steady())
                 repositories.silences.limit_times(steady())
                 repositories.action_links.limit_times(steady())
                 repositories.action_requests.limit_times(steady())

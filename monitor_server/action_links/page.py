@@ -73,12 +73,11 @@ DONE: Final = {
 def draw_link(found: FoundLink, *, now: float) -> str:
     """Draw the page of a link: with a form if it can be used, and otherwise with the reason.
 
-    A used or expired link shows nothing of the run, because messages are kept for long, and are forwarded.
+    A link that no longer holds shows nothing of the run, because messages are kept for long, and are forwarded.
     """
     action = LinkAction(found.link.action)
     if found.state is not LinkState.OPEN:
-        shown = _alert(found) if found.state is LinkState.RESOLVED else _address(found)
-        return _page("This link cannot be used", f"<p>{text(_reason(found))}</p>{shown}")
+        return _page("This link cannot be used", f"<p>{text(_reason(found))}</p>{_address(found)}")
     minutes = max(1, math.ceil((found.link.expires_at - now) / 60.0))
     body = (
         f"<p>{text(_effect(found))}</p>{_alert(found)}"

@@ -121,9 +121,12 @@ def use_link(repositories: Repositories, secrets: LinkSecrets, token: str, given
     found = checked.found
     if found is None or not checked.is_confirmed:
         return checked
-    # The run is locked first, as in every other change of a run. Before the lock, a step may have resolved the alert.
+    # The run is locked first, as in every other change of a run. Before the lock, a step may have resolved the alert,
+    # or somebody may have ended all links.
     run = repositories.runs.lock(found.link.run_id)
-    found = read_link(repositories, secrets, token, now=now) or found
+    found = read_link(repositories, secrets, token, now=now)
+    if found is None:
+        return LinkUse(found=None)
     is_usable = run is not None and found.state is LinkState.OPEN
     if not is_usable or not repositories.action_links.use(found.link.hash, now=now):
         return LinkUse(found=found, is_confirmed=True)

@@ -18,12 +18,12 @@ PREFIX: Final = "channel_failing:"
 def update_channel_alert(
     repositories: Repositories, channel: str, *, error: str | None, now: float
 ) -> list[tuple[Run, Alert]]:
-    """Open or resolve the alert of a channel after an attempt, in the transaction that records the attempt.
+    """Open or resolve the alert of a channel, in the transaction that changes its status.
 
     Args:
         repositories: An open transaction.
         channel: Its name.
-        error: The reason for which the attempt failed; None if it succeeded.
+        error: The reason for which an attempt failed; None if it succeeded, or if the channel has changed.
         now: Seconds since the epoch.
 
     Returns:

@@ -90,7 +90,12 @@ class DeliveryResults:
             result = self._write_failure(repositories, message, failure)
         if FORMER in message.channel:  # a channel that was removed needs no status
             return result, ()
-        return result, update_channel_alert(repositories, message.channel, error=failure, now=self._clock())
+        now = self._clock()
+        if failure is None:
+            repositories.channel_statuses.record_sent(message.channel, now=now)
+        elif result == "given_up":
+            repositories.channel_statuses.record_given_up(message.channel, error=failure, now=now)
+        return result, update_channel_alert(repositories, message.channel, error=failure, now=now)
 
     def _write_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
         messages, now, attempts = repositories.notification_messages, self._clock(), message.attempts + 1

@@ -17,7 +17,7 @@ from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
-from monitor_server.notifications.channel_alerts import resolve_removed_channels
+from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS
@@ -196,11 +196,18 @@ class NotificationWorker:
                     repositories, FILE, "notifications.reload", "the file of notifications", now=now,
                     detail=f"{len(file.channels)} channels, {len(file.routes)} routes",
                 )  # fmt: skip
-            removed, changed = 0, []
+            removed = 0
+            changed: list[tuple[Run, Alert]] = []
             if self._is_newest():
                 known = [*file.channels, *former]
                 removed = repositories.notification_messages.remove_unknown_channels(known)
+                repositories.channel_statuses.remove_unknown_channels(list(file.channels))
                 changed = resolve_removed_channels(repositories, file.channels, now=now)
+            earlier = {} if self._taken_up is None else self._taken_up.channels
+            for name, channel in file.channels.items():
+                if earlier.get(name, channel) != channel:
+                    repositories.channel_statuses.forget_failure(name)
+                    changed += update_channel_alert(repositories, name, error=None, now=now)
         self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)
         if removed:

@@ -33,14 +33,18 @@ INVALID: Final = (
 
 
 class EndedLinks(Schema):
-    """The number of links that were valid until now."""
+    """The number of links that were valid until now.
+
+    ``has_new_secret`` is false if the secret is in the file of RLVITALS_LINK_SECRET_FILE, which people replace.
+    """
 
     ended: int
+    has_new_secret: bool
 
 
 @router.post("/end")
 async def end_links(collector: Serving, asking: Asking) -> EndedLinks:
-    """End all valid links, and their secret; later messages are signed with a new one."""
+    """End all valid links, and their secret if it is in the database; later messages are signed with a new one."""
     now = collector.clock()
 
     def write(repositories: Repositories) -> int:
@@ -49,7 +53,8 @@ async def end_links(collector: Serving, asking: Asking) -> EndedLinks:
         record_change(repositories, asking, "links.end", "the links of notifications", now=now, detail=f"{ended} links")
         return ended
 
-    return EndedLinks(ended=await collector.write("links", write))
+    ended = await collector.write("links", write)
+    return EndedLinks(ended=ended, has_new_secret=collector.settings.link_secret_file is None)
 
 
 @pages.get(f"{PATH}{{token:path}}", include_in_schema=False)

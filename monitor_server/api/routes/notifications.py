@@ -15,12 +15,17 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Schema
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, Unavailable, UnknownChannel
+from monitor_server.notifications.channel_alerts import update_channel_alert
 from monitor_server.notifications.configuration.checking import check_text
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
 from monitor_server.notifications.messages.content import build_body
+from monitor_server.step_processing.events import AlertChanged
+from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.runs import Run
 
 __all__ = ["router"]
 
@@ -154,6 +159,14 @@ async def _test(name: str, collector: Collector, asking: Caller) -> ChannelTest:
         await asyncio.to_thread(deliver, channel, sent, cancellation=Cancellation(), networks=networks)
     except DeliveryFailed as error:
         raise ChannelFailed(f"the channel {name} did not accept the message: {error}") from None
+
+    def note_accepted(repositories: Repositories) -> list[tuple[Run, Alert]]:
+        repositories.channel_statuses.forget_failure(name)
+        return update_channel_alert(repositories, name, error=None, now=collector.clock())
+
+    changed = await collector.write("notifications", note_accepted)
+    events = [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
+    collector.relay.publish(events)
     return ChannelTest(name=name, id=message_id)
 
 

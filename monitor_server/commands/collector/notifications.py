@@ -27,7 +27,12 @@ def run(
     """List the channels, test one, read their file again, or end all links that were sent to them."""
     if action == "end-links":
         answer = fetch_json("POST", url, "/notifications/links/end")
-        say(f"{answer['ended']} links no longer hold; messages from now on are signed with a new secret")
+        secret = (
+            "messages from now on are signed with a new secret"
+            if answer["has_new_secret"]
+            else "the secret stays as it is: replace the file of RLVITALS_LINK_SECRET_FILE for a new one"
+        )
+        say(f"{answer['ended']} links no longer hold; {secret}")
         return 0
     if action == "reload":
         answer = fetch_json("POST", url, "/notifications/reload", timeout=TEST_SECONDS)

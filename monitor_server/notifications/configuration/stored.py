@@ -89,7 +89,8 @@ class SavedDocument:
                 return read_saved(stored.document), problem
             except UnusableDocumentError as error:
                 problem = problem or printable(error, longest=500)
-        return self._file, problem
+        # A copy, which is another file: its channels must be notified of the version that cannot be used.
+        return self._file.model_copy(), problem
 
     def former(self, repositories: Repositories) -> Mapping[str, Channel]:
         """Read the document in force, and return the channels that must still be notified of their change.

@@ -177,10 +177,13 @@ def _run_apprise(
 
     What it prints as accepted is added to ``accepted``, also if the process is ended.
     """
-    process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input
-        [sys.executable, "-P", str(APPRISE)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own program; the address goes by standard input
+            [sys.executable, "-P", str(APPRISE)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        raise DeliveryFailed(f"the process of Apprise could not be started: {error.strerror}") from None
     cancellation.attach(process.kill)
     try:
         output, _ = process.communicate(json.dumps(given).encode(), timeout=seconds)

@@ -65,7 +65,6 @@ def post_webhook(
     body: bytes,
     cancellation: Cancellation,
     networks: Networks | None = None,
-    now: float | None = None,
 ) -> None:
     """Post a message, and return once the receiver has accepted it.
 
@@ -75,13 +74,12 @@ def post_webhook(
         body: JSON.
         cancellation: Ends the delivery early.
         networks: The networks that it may connect to; all if None.
-        now: Seconds since the epoch, which are signed; the machine's time if left out.
 
     Raises:
         DeliveryFailed: If the receiver cannot be reached, is too slow, or answers with a status other than 2xx.
     """
     address = urlsplit(channel.url.get_secret_value())
-    timestamp = str(int(time.time() if now is None else now))
+    timestamp = str(int(time.time()))
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "rlvitals",

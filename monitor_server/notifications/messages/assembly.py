@@ -35,11 +35,9 @@ def form_message(
     if not number:
         return
     alerts = alert_items(messages.details(message_id), public_url=public_url)
-    statuses = repositories.channel_statuses.statuses(now=now)
-    failing = {
-        name: str(statuses.get(name, {}).get("last_error") or "it has given a message up")
-        for name in sorted({name for alert in alerts for name in alert["instead_of"]})
-    }
+    replaced = sorted({name for alert in alerts for name in alert["instead_of"]})
+    statuses = repositories.channel_statuses.statuses(now=now) if replaced else {}
+    failing = {name: str(statuses.get(name, {}).get("last_error") or "it has given a message up") for name in replaced}
     body = build_body(
         message_id=message_id,
         channel=waiting.channel,

@@ -176,7 +176,8 @@ def _write(
     missing = body["counts"]["alerts"] - len(shown)
     if missing > 0:
         kinds = ", ".join(f"{number} {harmless(kind)}" for kind, number in list(body["counts"]["kinds"].items())[:10])
-        line = f"{missing} more alerts are not named here. All {body['counts']['alerts']}, by kind: {kinds}"
+        more = "1 more alert is" if missing == 1 else f"{missing} more alerts are"
+        line = f"{more} not named here. All {body['counts']['alerts']}, by kind: {kinds}"
         blocks.append(f"{escape(line)}\n{link(body['url'])}")
     return "\n\n".join(blocks)
 

@@ -13,7 +13,6 @@ from monitor_server.store.tables import alerts, rule_revisions, rule_states, rul
 
 __all__ = ["NO_REVISION", "Rules", "SavedRuleStates", "StoredRule"]
 
-"""The kind of the alerts of a user's own rule is this text, followed by the rule's name."""
 NO_REVISION: Final = -1
 """The revision of a state without rules."""
 

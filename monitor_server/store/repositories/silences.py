@@ -4,7 +4,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Float, and_, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from monitor_server.detection.protocol import Severity
 from monitor_server.store.repositories.alerts import Alert, alert_of
@@ -25,7 +38,7 @@ _IS_UNAPPLIED = or_(
     (_SILENCE.applied_at < _SILENCE.starts_at + SETTLING_SECONDS) & (_SILENCE.starts_at + SETTLING_SECONDS <= _NOW),
 )
 _IS_RELEASED = and_(
-    _IS_OPEN_ALERT,
+    alerts.c.state != literal_column("'resolved'"),  # as text: SQLite uses no partial index for a parameter
     alerts.c.silence_id.is_not(None),
     alerts.c.silence_id.not_in(select(_SILENCE.id).where(_IN_FORCE)),
 )

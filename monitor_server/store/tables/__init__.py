@@ -6,7 +6,7 @@ from monitor_server.store.tables.action_requests import action_requests
 from monitor_server.store.tables.alerts import actions, alert_history, alerts, detector_states, silences
 from monitor_server.store.tables.columns import metadata
 from monitor_server.store.tables.log import acknowledgements, records, waiting
-from monitor_server.store.tables.notifications import notification_events, notification_messages
+from monitor_server.store.tables.notifications import channel_results, notification_events, notification_messages
 from monitor_server.store.tables.rules import rule_revisions, rule_states, rules
 from monitor_server.store.tables.runs import attempts, phases, runs, signals
 from monitor_server.store.tables.saved_settings import notification_documents, retention_limits
@@ -23,6 +23,7 @@ __all__ = [
     "api_keys",
     "attempts",
     "audit_entries",
+    "channel_results",
     "chunk_values",
     "chunks",
     "detector_states",

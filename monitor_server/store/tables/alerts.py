@@ -49,8 +49,8 @@ alerts = Table(
     Index(  # few rows of many, which are read every second
         "ix_alerts_silenced",
         "silence_id",
-        sqlite_where=text("silence_id IS NOT NULL"),
-        postgresql_where=text("silence_id IS NOT NULL"),
+        sqlite_where=text("silence_id IS NOT NULL AND state <> 'resolved'"),
+        postgresql_where=text("silence_id IS NOT NULL AND state <> 'resolved'"),
     ),
     Index(
         "uq_alerts_firing",

@@ -1,10 +1,10 @@
-"""Messages to the channels, and their events."""
+"""Messages to the channels, their events, and the newest results of each channel."""
 
 from sqlalchemy import Column, Float, ForeignKey, Index, Integer, LargeBinary, String, Table, Text, text
 
 from monitor_server.store.tables.columns import metadata, run_key
 
-__all__ = ["notification_events", "notification_messages"]
+__all__ = ["channel_results", "notification_events", "notification_messages"]
 
 notification_messages = Table(  # to one channel; the body of a waiting message contains names and summaries of runs
     "notification_messages",
@@ -18,11 +18,11 @@ notification_messages = Table(  # to one channel; the body of a waiting message 
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", Float, nullable=False),
     Column("claimed_until", Float),  # while a collector delivers it
-    Column("fallback_at", Float),  # when its alerts were first passed on to the fallback channel
     Column("sent_at", Float),
     Column("given_up_at", Float),
     Column("error", Text),  # of the newest attempt
     Index(None, "channel", "created_at"),
+    Index(None, "created_at"),
     Index(  # few rows of many, which are read twice a second
         "ix_notification_messages_open",
         "channel",
@@ -51,4 +51,13 @@ notification_events = Table(  # the events of a channel to notify; written with 
         sqlite_where=text("message_id IS NULL"),
         postgresql_where=text("message_id IS NULL"),
     ),
+)
+
+channel_results = Table(  # kept here, because messages are many and are removed after a month
+    "channel_results",
+    metadata,
+    Column("channel", String, primary_key=True),
+    Column("sent_at", Float),  # of the newest message that it has accepted
+    Column("given_up_at", Float),  # of the newest one since its settings changed and since a test was accepted
+    Column("error", Text),  # of that one, until it accepts another
 )

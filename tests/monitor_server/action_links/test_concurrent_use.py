@@ -1,4 +1,4 @@
-"""A link is pressed on PostgreSQL while its alert ends: it does nothing, and its page says that the alert ended."""
+"""A link is pressed on PostgreSQL while its alert or the link ends: it does nothing, and its page says why."""
 
 import pytest
 
@@ -11,10 +11,13 @@ from tests.monitor_server.simulated_collectors import SimulatedCollector
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_a_link_does_nothing_about_an_alert_that_is_resolved_at_the_same_moment(
-    store, append, scripted, clock, database_url
+@pytest.mark.parametrize(
+    ("page", "found"), [(0.0, LinkState.RESOLVED), (1.0, None)], ids=["resolved alert", "ended links"]
+)
+def test_a_link_does_nothing_about_an_alert_that_is_resolved_at_the_same_moment(  # noqa: PLR0917 - fixtures
+    store, append, scripted, clock, database_url, page, found
 ):
-    """The alert fired when the button was pressed, and is resolved when the run can be locked."""
+    """The alert fired when the button was pressed. It is resolved, or all links are ended, when the run is locked."""
     collector = SimulatedCollector(store, scripted, clock, Settings(stall_minimum_seconds=1e9))
     run_id = append(records=[{"step": 1, "scalars": {"page": 1.0}}])
     collector.project(run_id)
@@ -32,8 +35,14 @@ def test_a_link_does_nothing_about_an_alert_that_is_resolved_at_the_same_moment(
         with store.write() as repositories:
             uses.append(use_link(repositories, secrets, token, confirmation, now=clock.now))
 
-    append(records=[{"step": 2, "scalars": {}}])
-    begin = Between(store, at_end=lambda _: threads.append(waiting_for_a_lock(press, database_url)))
+    def wait_and_end(repositories):
+        threads.append(waiting_for_a_lock(press, database_url))
+        if found is None:
+            repositories.action_links.end_secrets(now=clock.now)
+            repositories.action_links.expire_links(now=clock.now)
+
+    append(records=[{"step": 2, "scalars": {"page": page}}])
+    begin = Between(store, at_end=wait_and_end)
     assert collector.project(run_id, store=begin) is False
     threads[0].join()
-    assert [(use.is_done, use.found.state) for use in uses] == [(False, LinkState.RESOLVED)]
+    assert [(use.is_done, use.found and use.found.state) for use in uses] == [(False, found)]

@@ -155,6 +155,7 @@ def test_a_link_of_a_resolved_alert_does_nothing(reader):
     eventually(lambda: reader.alert()["state"] == "resolved")
     for answer in (reader.open(token), reader.press(token, confirmation)):
         assert (answer.status, "The alert is resolved" in answer.data.decode()) == (410, True)
+        assert not [shown for shown in LIVE if shown in answer.data.decode()]
     assert reader.alert()["acknowledged_by"] is None
 
 
@@ -414,7 +415,7 @@ def test_ending_all_links_begins_with_a_new_secret(reader, capsys):
     """`rlvitals notifications end-links`, when a message has reached the wrong eyes."""
     token = reader.links()["acknowledge"]
     assert main(["notifications", "end-links", "--url", reader.live.url]) == 0
-    assert "4 links" in capsys.readouterr().out
+    assert "4 links no longer hold; messages from now on are signed with a new secret" in capsys.readouterr().out
     assert reader.open(token).status == 404
     reader.live.send(run="other", project="p", records=[{"step": 7, "scalars": {"page": 1.0}}])
     assert reader.press(reader.links(message=1)["acknowledge"]).status == 200
@@ -422,8 +423,8 @@ def test_ending_all_links_begins_with_a_new_secret(reader, capsys):
 
 
 @sqlite_only
-def test_the_secret_may_be_a_file_that_is_exchanged(reading, tmp_path):
-    """Links of the old one no longer hold, and nothing of it is in the database."""
+def test_the_secret_may_be_a_file_that_is_exchanged(reading, tmp_path, capsys):
+    """Links of the old one no longer hold, and nothing of it is in the database. Only a person makes a new one."""
     path = tmp_path / "secret"
     path.write_text("0123456789abcdef" * 4)
     found = reading(link_secret_file=path)
@@ -434,6 +435,8 @@ def test_the_secret_may_be_a_file_that_is_exchanged(reading, tmp_path):
     assert found.open(token).status == 404
     with found.live.app.state.collector.store.read() as repositories:
         assert repositories.action_links.current_secret() is None
+    assert main(["notifications", "end-links", "--url", found.live.url]) == 0
+    assert "replace the file of RLVITALS_LINK_SECRET_FILE" in capsys.readouterr().out
 
 
 def test_links_need_an_address_and_a_secret_that_is_long_enough(receiver, tmp_path):

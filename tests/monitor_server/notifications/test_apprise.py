@@ -7,6 +7,7 @@ import html
 import io
 import json
 import re
+import resource
 import ssl
 import subprocess
 import threading
@@ -20,7 +21,7 @@ from PIL import Image
 
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.loading import load_notifications
-from monitor_server.notifications.configuration.tables import AppriseChannel
+from monitor_server.notifications.configuration.tables import AppriseChannel, NotificationFile
 from monitor_server.notifications.delivery.apprise_process import choose_body, takes_incidents
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.channels import check_channels, deliver
@@ -203,6 +204,27 @@ def test_an_answer_of_ten_gigabytes_costs_the_collector_nothing(start_collector,
     live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
     error = eventually(lambda: live.get("/notifications/channels")["items"][0]["last_error"])
     assert "Apprise" in error
+
+
+def test_a_process_that_cannot_be_started_is_a_failure_in_words():
+    """The collector has no file descriptor left: the start, a test and a delivery say so without a traceback."""
+    channel = AppriseChannel(url="json://127.0.0.1:9")
+    file = NotificationFile.model_validate(
+        {"version": 1, "channels": {"app": channel}, "routes": [{"channels": ["app"]}]}
+    )
+    message = build_body(
+        message_id="m1", channel="app", created_at=0.0, severity="info", alerts=[], public_url="", is_test=True,
+        counts={"alerts": 0, "runs": 0, "changes": {}, "kinds": {}, "projects": {}},
+    )  # fmt: skip
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(DeliveryFailed, match="the process of Apprise could not be started: Too many open files"):
+            deliver(channel, json.dumps(message).encode(), cancellation=Cancellation())
+        with pytest.raises(StartupError, match="the process of Apprise could not be started: Too many open files"):
+            check_channels(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_address_that_apprise_does_not_know_ends_the_start(tmp_path):

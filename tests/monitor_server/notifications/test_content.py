@@ -45,6 +45,14 @@ def test_every_sentence_ends_with_one_mark(summary, read):
     assert r"\.\." not in markdown(message(summary))
 
 
+def test_a_message_counts_the_alerts_that_it_does_not_name():
+    """One of them is an alert, and not alerts."""
+    body = message("it fell")
+    for number, words in ((2, "1 more alert is not named here."), (3, "2 more alerts are not named here.")):
+        counted = body | {"counts": body["counts"] | {"alerts": number}}
+        assert f"\n{words} All {number}, by kind" in text(counted)
+
+
 def test_an_alert_that_a_rewind_has_ended_says_so():
     """It ended at a step that the run repeated: below its own step, or at the step at which it became critical."""
     assert "from step 3 to step 9." in text(message("it fell", state="resolved", resolved_step=9))

@@ -139,10 +139,26 @@ def test_a_message_that_is_never_accepted_is_given_up_and_says_so(notifying, rec
         lambda: [item for item in live.get("/notifications/channels")["items"] if item["last_given_up_at"]]
     )
     assert (item["is_failing"], item["waiting"]) == (True, 0)
+    assert item["last_error"] == "the receiver answered 500"
     assert "a notification to hook is given up: the receiver answered 500" in caplog.text
     receiver.answer = lambda _: 200
     live.send(run="b", records=[{"step": 0, "scalars": {"page": 1.0}}])
     eventually(lambda: not live.get("/notifications/channels")["items"][0]["is_failing"])
+    assert live.get("/notifications/channels")["items"][0]["last_error"] is None
+
+
+def test_a_test_that_is_accepted_ends_the_failure_of_a_channel(notifying, receiver):
+    """Whoever corrects the receiver and tests the channel sees that it works, without the next alert."""
+    receiver.answer = lambda _: 500
+    live = notifying(AT_ONCE, ROUTE, "[limits]\ngive_up_hours = 0.0001\n")
+    live.send(run="a", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    eventually(lambda: live.get("/notifications/channels")["items"][0]["last_given_up_at"])
+    assert len(live.get("/alerts", state="firing")["items"]) == 2
+    receiver.answer = lambda _: 200
+    assert live.pool.request("POST", f"{live.url}/api/v1/notifications/channels/hook/test").status == 200
+    (item,) = live.get("/notifications/channels")["items"]
+    assert (item["is_failing"], item["last_error"]) == (False, None)
+    assert [each["kind"] for each in live.get("/alerts", state="firing")["items"]] == ["scripted"]
 
 
 def test_tests_of_a_channel_that_hangs_delay_no_trainer(notifying, receiver):

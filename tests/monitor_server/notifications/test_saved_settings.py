@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import pytest
 
@@ -347,6 +348,9 @@ def test_a_document_that_this_version_cannot_read_changes_nothing_and_says_so(gu
         repositories.notification_documents.add(type(stored)(
             version=2, saved_at=stored.saved_at, saved_by="newer", changes="", document=newer
         ))  # fmt: skip
+        notice = b'{"id": "n", "notice": "newer has changed the channels"}'
+        repositories.notification_messages.add_notice("n", "hook@1", notice, severity="critical", now=time.time())
+    eventually(lambda: notice in [body for _, body in receiver.received])  # without a restart
     begun = SavedDocument(collector.store, Networks())
     assert (list(begun.file.channels), begun.is_newest) == (["hook"], False)
     shown = guarded.ask("GET", SETTINGS, admin).json()

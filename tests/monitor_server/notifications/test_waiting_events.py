@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 from sqlalchemy import select
 
-from monitor_server.alerts.collector_alerts import PROJECT, RUN
+from monitor_server.alerts.collector_alerts import PROJECT, RUN, RUN_ID
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.silences import Silence
 from monitor_server.store.tables import notification_events
@@ -273,6 +273,49 @@ def test_a_channel_that_is_set_up_again_does_not_fail_because_of_what_it_refused
         assert "hook" not in repositories.channel_statuses.statuses(now=notified.clock.now)
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_channel_does_not_fail_because_of_what_its_former_address_did(notified, clock, is_removed):
+    """The message was given up. Then the channel is corrected, or another one gets its name."""
+    notified.save(routes=[{"channels": ["hook"]}], limits={"give_up_hours": 0.01})
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    clock.now += 60
+    collector.finish(error="it refuses")
+    with notified.store.read() as repositories:
+        assert repositories.channel_statuses.failing(["hook"]) == {"hook"}
+        assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_error"] == "it refuses"
+        assert [alert.kind for alert in repositories.alerts.open(RUN_ID)] == ["channel_failing:hook"]
+    if is_removed:
+        notified.save(routes=[{"channels": ["spare"]}], channels=["spare"])
+        collector.look()
+        notified.save(routes=[{"channels": ["hook"]}])
+    else:
+        corrected = document_of(["hook"], routes=[{"channels": ["hook"]}])
+        corrected["channels"]["hook"]["url"] = "https://corrected.example.org/"
+        with notified.store.write() as repositories:
+            save(repositories, corrected, now=clock.now)
+    collector.look()
+    with notified.store.read() as repositories:
+        assert repositories.channel_statuses.failing(["hook"]) == set()
+        assert repositories.alerts.open(RUN_ID) == []
+
+
+def test_an_event_behind_a_refused_message_is_no_work_until_the_message_is_tried_again(notified, clock):
+    """The thread of notifications looks twice a second, and begins no transaction that writes meanwhile."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    collector.look()
+    collector.finish(error="it refuses")
+    notified.step(collector, 2, warn=1.0)
+    has_due = []
+    for seconds in (0, 3600):
+        clock.now += seconds
+        with notified.store.read() as repositories:
+            has_due.append(repositories.notification_messages.has_due(["hook"], now=clock.now))
+    assert has_due == [False, True]
+
+
 def test_a_failure_after_the_end_of_a_claim_changes_nothing_that_another_collector_has_stored(notified, clock):
     """The first was suspended during its delivery, and the second has delivered the message in its place."""
     notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 1})
@@ -286,7 +329,7 @@ def test_a_failure_after_the_end_of_a_claim_changes_nothing_that_another_collect
     other.look()
     assert notified.told() == [("hook", "opened")]
     with notified.store.read() as repositories:
-        assert "last_error" not in repositories.channel_statuses.statuses(now=clock.now)["hook"]
+        assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_error"] is None
 
 
 def test_a_failure_is_stored_while_the_run_of_the_alerts_about_the_collector_is_deleted(notified, clock):

@@ -37,3 +37,13 @@ def test_what_is_asked_for_every_batch_reads_few_alerts_of_many(store, ask, foun
         step for step in plan if any(step.endswith(index) for index in found_by)
     ]
     assert all(any(step.endswith(index) for step in plan) for index in found_by)
+
+
+@sqlite_only
+def test_each_tick_reads_no_silenced_alert_that_is_resolved(store):
+    """Resolved alerts keep their silence, and are many after a year."""
+    with noted_statements() as asked, store.read() as reading:
+        reading.silences.has_due(now=1.0)
+    ((statement, parameters),) = [each for each in asked if "silence_id" in each[0]]
+    (found,) = [step for step in query_plan(store, statement, parameters) if "alerts" in step]
+    assert "USING INDEX ix_alerts_silenced" in found

@@ -171,3 +171,33 @@ def test_a_damaged_row_does_not_stop_the_migration(tmp_path, column, value):
     engine.dispose()
     assert len(texts) > 1
     assert all(texts)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_the_results_of_channels_are_kept_by_the_migration(kind, request, tmp_path):
+    """A channel that failed before the upgrade fails after it, with its reason; notices are no results."""
+    url = f"sqlite:///{tmp_path / 'x.db'}" if kind == "sqlite" else create_database(request.getfixturevalue("postgres"))
+    engine = sqlalchemy.create_engine(url)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    messages = [
+        ("a", "hook", 1.0, None, None), ("b", "hook", None, 2.0, "refused"), ("c", "hook", None, None, "open"),
+        ("d", "mail", None, 1.0, "full"), ("e", "mail", 2.0, None, None), ("f", "hook@1", None, 3.0, "gone"),
+    ]  # fmt: skip
+    insert = sqlalchemy.text(
+        "INSERT INTO notification_messages (id, channel, created_at, severity, events, body, attempts, next_attempt_at,"
+        " sent_at, given_up_at, error) VALUES (:id, :channel, 0, 'warning', 1, :body, 1, 0, :sent, :given_up, :error)"
+    )
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0032")
+        for id_, channel, sent, given_up, error in messages:
+            row = {"id": id_, "channel": channel, "sent": sent, "given_up": given_up, "error": error, "body": b""}
+            connection.execute(insert, row)
+        command.upgrade(config, "0033")
+        found = connection.exec_driver_sql("SELECT * FROM channel_results ORDER BY channel").all()
+        command.downgrade(config, "0032")
+        command.upgrade(config, "0033")
+        assert connection.exec_driver_sql("SELECT * FROM channel_results ORDER BY channel").all() == found
+    engine.dispose()
+    assert [tuple(row) for row in found] == [("hook", 1.0, 2.0, "refused"), ("mail", 2.0, 1.0, None)]

@@ -1,21 +1,24 @@
-"""The status of each channel: the events and messages that wait, the results of its messages, and whether it fails."""
+"""The status of each channel: the events and messages that wait, its newest results, and whether it fails."""
 
 from collections.abc import Collection
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor_server.store.repositories.notifications.events import EVENT, IN_NO_MESSAGE
 from monitor_server.store.repositories.notifications.messages import IS_OPEN, MESSAGE
+from monitor_server.store.tables import channel_results
 
 __all__ = ["FAILING_ATTEMPTS", "ChannelStatuses"]
 
 # A single failure may be a restart of the receiver.
 FAILING_ATTEMPTS: Final = 3
+RESULT: Final = channel_results.c
 
 
 class ChannelStatuses:
-    """Reads the state of channels."""
+    """Reads the state of channels, and writes the results of their messages."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -30,12 +33,9 @@ class ChannelStatuses:
         found: dict[str, dict[str, Any]] = {}
         for channel, number, since in self._connection.execute(query):
             found.setdefault(channel, {}).update(waiting=number, waiting_since=since)
-        newest = (
-            select(MESSAGE.channel, func.max(MESSAGE.sent_at), func.max(MESSAGE.given_up_at))
-            .group_by(MESSAGE.channel)
-        )  # fmt: skip
-        for channel, sent_at, given_up_at in self._connection.execute(newest):
-            found.setdefault(channel, {}).update(last_sent_at=sent_at, last_given_up_at=given_up_at)
+        for channel, sent_at, given_up_at, error in self._connection.execute(select(channel_results)):
+            newest = {"last_sent_at": sent_at, "last_given_up_at": given_up_at, "last_error": error}
+            found.setdefault(channel, {}).update(newest)
         failing = select(MESSAGE.channel, MESSAGE.attempts, MESSAGE.error).where(IS_OPEN, MESSAGE.attempts > 0)
         for channel, attempts, error in self._connection.execute(failing):
             found.setdefault(channel, {}).update(failed_attempts=attempts, last_error=error)
@@ -44,11 +44,33 @@ class ChannelStatuses:
     def failing(self, channels: Collection[str]) -> set[str]:
         """Return those of some channels that have refused a message several times, or whose last one was given up."""
         tried = select(MESSAGE.channel).where(IS_OPEN, MESSAGE.attempts >= FAILING_ATTEMPTS)
-        outcome = (
-            select(MESSAGE.channel)
-            .where(MESSAGE.channel.in_(channels))
-            .group_by(MESSAGE.channel)
-            .having(func.max(MESSAGE.given_up_at) > func.coalesce(func.max(MESSAGE.sent_at), 0.0))
-        )
-        found = {name for query in (tried, outcome) for name in self._connection.execute(query).scalars()}
+        given_up = select(RESULT.channel).where(RESULT.given_up_at > func.coalesce(RESULT.sent_at, 0.0))
+        found = {name for query in (tried, given_up) for name in self._connection.execute(query).scalars()}
         return found & set(channels)
+
+    def record_sent(self, channel: str, *, now: float) -> None:
+        """Record that a channel has accepted a message."""
+        self._record(channel, {"sent_at": now, "error": None})
+
+    def record_given_up(self, channel: str, *, error: str, now: float) -> None:
+        """Record that a message to a channel is given up."""
+        self._record(channel, {"given_up_at": now, "error": error})
+
+    def forget_failure(self, channel: str) -> None:
+        """Forget the message that was given up last, because the channel has changed, or has accepted a test."""
+        values = {"given_up_at": None, "error": None}
+        self._connection.execute(update(channel_results).where(RESULT.channel == channel), values)
+
+    def remove_unknown_channels(self, known: Collection[str]) -> None:
+        """Remove the results of channels that the file no longer has; another channel may get the name."""
+        self._connection.execute(delete(channel_results).where(RESULT.channel.not_in(known)))
+
+    def limit_times(self, now: float) -> None:
+        """Set every time that lies in the future to ``now``."""
+        for name in ("sent_at", "given_up_at"):
+            self._connection.execute(update(channel_results).where(RESULT[name] > now), {name: now})
+
+    def _record(self, channel: str, values: dict[str, Any]) -> None:
+        dialect = sqlite if self._connection.dialect.name == "sqlite" else postgresql
+        row = dialect.insert(channel_results).values(channel=channel, **values)
+        self._connection.execute(row.on_conflict_do_update(index_elements=["channel"], set_=values))

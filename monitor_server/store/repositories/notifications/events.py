@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, func, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor_server.store.tables import alerts, notification_events, notification_messages
@@ -104,7 +104,3 @@ class NotificationEvents:
         )
         due = IN_NO_MESSAGE & (EVENT.change == "unacknowledged") & (EVENT.due_at <= now)
         self._connection.execute(delete(notification_events).where(due, ~unanswered))
-
-    def count(self, channel: str) -> int:
-        """Return the number of a channel's events, in messages or not."""
-        return int(self._connection.execute(select(func.count()).where(EVENT.channel == channel)).scalar_one())

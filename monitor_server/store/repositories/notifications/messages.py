@@ -33,6 +33,7 @@ FORMER = "@"
 
 MESSAGE: Final = notification_messages.c
 IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
+_BUSY = select(MESSAGE.channel).where(IS_OPEN)
 _RANK = case({str(severity): severity.rank for severity in Severity}, value=EVENT.severity, else_=0)
 # The rows of a run whose deletion has begun are removed a little later.
 _IS_OF_KEPT_RUN = ~exists().where(runs.c.id == EVENT.run_id, runs.c.deleted_at.is_not(None))
@@ -77,10 +78,9 @@ class NotificationMessages:
 
     def waiting(self, *, now: float) -> list[WaitingEvents]:
         """Return the due events of each channel that has no open message."""
-        busy = select(MESSAGE.channel).where(IS_OPEN)
         query = (
             select(EVENT.channel, func.min(EVENT.due_at), _URGENCY, func.count())
-            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(busy), _IS_OF_KEPT_RUN)
+            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(_BUSY), _IS_OF_KEPT_RUN)
             .group_by(EVENT.channel)
         )
         return [
@@ -91,6 +91,7 @@ class NotificationMessages:
     def has_due(self, channels: Collection[str], *, now: float) -> bool:
         """Return whether a message could be formed or delivered for any of some channels."""
         is_waiting = IN_NO_MESSAGE & (EVENT.due_at <= now) & EVENT.channel.in_(channels) & _IS_OF_KEPT_RUN
+        is_waiting &= EVENT.channel.not_in(_BUSY)
         events = select(EVENT.alert_id).where(is_waiting).limit(1)
         is_due = IS_OPEN & (MESSAGE.next_attempt_at <= now) & MESSAGE.channel.in_(channels)
         messages = select(MESSAGE.id).where(is_due).limit(1)
@@ -211,13 +212,10 @@ class NotificationMessages:
         """Record that a message is not tried again."""
         self._update(message_id, {"given_up_at": now, "claimed_until": None, "body": b"", "error": error})
 
-    def pass_on(self, message: OpenMessage, *, to: str, now: float) -> int:
+    def pass_on(self, message: OpenMessage, *, to: str, now: float) -> None:
         """Write the events of a message, and the events that wait after it, for another channel as well.
 
         Events about alerts that were silenced since, or whose runs were deleted, are left out.
-
-        Returns:
-            The number of events that are new to the other channel.
         """
         own = (EVENT.message_id == message.id) | may_be_sent(now)
         silenced = exists().where(
@@ -226,12 +224,8 @@ class NotificationMessages:
         columns = [column for column in notification_events.c if column.name != "message_id"]
         query = select(*columns).where(EVENT.channel == message.channel, own, ~silenced, _IS_OF_KEPT_RUN)
         moved = {"channel": to, "due_at": now, "instead_of": message.channel}
-        events = NotificationEvents(self._connection)
-        before = events.count(to)
         rows = self._connection.execute(query).mappings().all()
-        events.add([NotificationEvent(**(dict(row) | moved)) for row in rows])
-        self._update(message.id, {"fallback_at": now})
-        return events.count(to) - before
+        NotificationEvents(self._connection).add([NotificationEvent(**(dict(row) | moved)) for row in rows])
 
     def remove_unknown_channels(self, known: Collection[str]) -> int:
         """Remove the open messages and the events of channels that the file no longer has; return how many events."""
@@ -243,7 +237,7 @@ class NotificationMessages:
         return removed
 
     def remove_old(self, *, before: float) -> int:
-        """Remove some messages that were sent or given up before a time, with their events; return their number.
+        """Remove some messages from before a time that were sent or given up, with their events; return their number.
 
         Those about an alert that is open stay, because they tell whom to notify of its end. Waiting messages whose runs
         were all deleted are removed as well.
@@ -251,7 +245,7 @@ class NotificationMessages:
         held = exists().where(EVENT.message_id == MESSAGE.id)
         is_notice = MESSAGE.channel.contains(FORMER, autoescape=True)
         self._connection.execute(delete(notification_messages).where(IS_OPEN, ~held, ~is_notice))
-        over = or_(MESSAGE.sent_at < before, MESSAGE.given_up_at < before)
+        over = (MESSAGE.created_at < before) & ~IS_OPEN
         is_open = (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id) & (alerts.c.state != "resolved")
         is_needed = exists().where(EVENT.message_id == MESSAGE.id, is_open)
         some = select(MESSAGE.id).where(over, ~is_needed).limit(REMOVED_AT_ONCE)
