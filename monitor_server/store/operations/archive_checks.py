@@ -17,13 +17,13 @@ __all__ = ["MAKE_AGAIN", "check_archive", "is_of_migration", "of_others", "read_
 
 VERSION_TABLE: Final = "alembic_version"
 MAKE_AGAIN: Final = "; a collector has migrated the tables meanwhile, so make the backup again"
-# What PostgreSQL says of an index or a table that has gone since the snapshot of the one who asks.
-GONE: Final = ("cache lookup failed", "could not open relation")
+# What PostgreSQL says of an index, a table or a column that has gone since the snapshot of the one who asks.
+GONE: Final = re.compile(r'cache lookup failed|could not open relation|column "\w+" of relation "\w+" does not exist')
 
 
 def is_of_migration(errors: str) -> bool:
     """Return whether pg_dump has failed because something was gone that its snapshot still named."""
-    return any(said in errors for said in GONE)
+    return GONE.search(errors) is not None
 
 
 def read_schema(url: URL, address: str, password: object) -> str:
