@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 # Threads that read the store for requests. Each one that waits for Python's lock delays the event loop by 5 ms. With
 # anyio's default of 40 threads, all busy with long series, every trainer would wait for 0.2 s.
 REQUEST_THREADS = 4
+MAX_KEY_BODY_BYTES = 4_096  # of a sign-in, for which nobody needs a key
 
 
 def create_app(
@@ -184,7 +185,10 @@ def _secure(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMid
         app,
         hosts=HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(",")),
         max_body_bytes=settings.max_request_bytes,
-        larger_bodies={f"{API}/ingest": settings.max_body_bytes},
+        body_limits={
+            f"{API}/ingest": settings.max_body_bytes,
+            f"{API}/session": min(MAX_KEY_BODY_BYTES, settings.max_request_bytes),
+        },
         bodies=bodies,
         forms=PATH,
     )

@@ -99,7 +99,7 @@ class SecurityMiddleware:
         app: The application.
         hosts: The names under which the server may be addressed.
         max_body_bytes: The largest body of a request.
-        larger_bodies: Paths that accept larger bodies, with their limits.
+        body_limits: The paths with a limit of their own, in bytes.
         bodies: The bodies that are held at the same time.
         forms: The beginning of the paths that accept forms, from pages that send no referrer; None for none.
         max_form_bytes: The largest form.
@@ -108,7 +108,7 @@ class SecurityMiddleware:
     app: ASGIApp
     hosts: HostPolicy
     max_body_bytes: int
-    larger_bodies: Mapping[str, int] = field(default_factory=dict)
+    body_limits: Mapping[str, int] = field(default_factory=dict)
     bodies: HeldBodies = field(default_factory=lambda: HeldBodies(MOST_HELD_BYTES))
     forms: str | None = None
     max_form_bytes: int = 4_096
@@ -136,7 +136,7 @@ class SecurityMiddleware:
             takes_form = self.forms is not None and scope["path"].startswith(self.forms)
             _check_origin(scope["method"], headers, accepts_null=takes_form)
             _check_media_type(scope["method"], headers, FORM_TYPES if takes_form else MEDIA_TYPES)
-            limit = self.max_form_bytes if takes_form else self.larger_bodies.get(scope["path"], self.max_body_bytes)
+            limit = self.max_form_bytes if takes_form else self.body_limits.get(scope["path"], self.max_body_bytes)
             declared = _declared_length(headers)
             if declared > limit:
                 raise too_large(limit, declared)

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import InvalidField
-from monitor_server.text_safety.field_constraints import find_hidden, find_unclean
+from monitor_server.text_safety.field_constraints import find_hidden, find_unclean, refuse_many_fields
 from monitor_server.text_safety.printable import printable
 
 __all__ = [
@@ -211,7 +211,7 @@ WrittenRule = Annotated[Rule, AfterValidator(_refuse_hidden)]
 
 def _in_words(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:  # noqa: ANN401 - anything a client sends
     try:
-        return validate(given)
+        return validate(refuse_many_fields(given))
     except ValidationError as error:
         words = "; ".join(describe_problems(error)[:5])
         raise PydanticCustomError("rule", "{words}", {"words": words}) from None

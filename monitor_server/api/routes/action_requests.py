@@ -1,14 +1,13 @@
 """Requests to the trainer of an alert's run: create one, and list those of an alert."""
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
 
 from monitor_server.action_requests.requesting import RequestableAction
 from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.schemas import RequestItem
+from monitor_server.api.schemas import Body, RequestItem
 from monitor_server.api.use_cases.request_action import request_trainer_action
 from monitor_server.store.repositories.action_requests import StoredRequest
 
@@ -17,10 +16,8 @@ __all__ = ["router"]
 router = APIRouter(prefix="/alerts/{alert_id}/actions")
 
 
-class RequestBody(BaseModel):
+class RequestBody(Body):
     """The action that is requested from the trainer, the author and the reason."""
-
-    model_config = ConfigDict(extra="forbid")
 
     action: RequestableAction
     by: By = "somebody"

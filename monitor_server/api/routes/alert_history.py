@@ -5,7 +5,6 @@ from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
 
 from monitor_server.access.audit.entries import detail_of_alert, record_change
 from monitor_server.alerts.stages import Change
@@ -13,7 +12,7 @@ from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import HistoryItem
+from monitor_server.api.schemas import Body, HistoryItem
 from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
@@ -54,10 +53,8 @@ def find_with_room(repositories: Repositories, alert_id: str) -> Alert:
     return found
 
 
-class CommentBody(BaseModel):
+class CommentBody(Body):
     """The author of a comment, and its text."""
-
-    model_config = ConfigDict(extra="forbid")
 
     by: By = "somebody"
     text: Comment

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict
 
 from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
@@ -18,7 +17,7 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.incident_report.content import read_incident
 from monitor_server.api.incident_report.page import page
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, alert_item
+from monitor_server.api.schemas import AcknowledgementItem, AlertItem, AlertState, Body, alert_item
 from monitor_server.api.use_cases.acknowledge_alert import acknowledge_alert
 from monitor_server.detection.protocol import Severity
 from monitor_server.store.repositories.alerts import alert_of
@@ -87,10 +86,8 @@ async def alert_incident(
         return await collector.incident_reports.take_turn(make)
 
 
-class AcknowledgeBody(BaseModel):
+class AcknowledgeBody(Body):
     """The person who acknowledges the alert, with a note."""
-
-    model_config = ConfigDict(extra="forbid")
 
     by: By = "somebody"
     note: Note = ""

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from monitor_server.access.audit.entries import detail_of_alert, record_change
 from monitor_server.api.body_fields import By, Note
@@ -13,7 +13,7 @@ from monitor_server.api.dependencies import Asking, Reading, Serving, require_ru
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.routes.alert_history import find_with_room
-from monitor_server.api.schemas import JudgementItem
+from monitor_server.api.schemas import Body, JudgementItem
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG, HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
@@ -30,10 +30,10 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class JudgementBody(BaseModel):
+class JudgementBody(Body):
     """Whether an alarm was right, and at which step the run failed if that is known."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(strict=True)
 
     is_right: bool
     failed_at: Annotated[int, Field(ge=0, le=LARGEST_STEP), BeforeValidator(_whole)] | None = None

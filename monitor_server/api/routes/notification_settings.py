@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.access.callers import Caller
 from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Body, Schema
 from monitor_server.errors import InvalidField, SettingsConflict, StartupError, UnknownVersion
 from monitor_server.ingest.deliveries import wait_in_thread
 from monitor_server.notifications.configuration.editing import with_kept_secrets
@@ -69,24 +69,20 @@ class NotificationSettings(Schema):
     fallback: Fallback | None
 
 
-class SettingsBody(BaseModel):
+class SettingsBody(Body):
     """The tables of the file of notifications, as JSON.
 
     ``version`` is the version that was read. No channels and routes (``{"channels": {}, "routes": []}``) end
     notifications. A secret that a channel leaves out is kept, unless its address changes.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     version: Version
     settings: dict[str, Any]
     by: By = "somebody"
 
 
-class RestoreBody(BaseModel):
+class RestoreBody(Body):
     """The version that is in force, as far as the caller knows."""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: Version
     by: By = "somebody"

@@ -6,14 +6,14 @@ import uuid
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.access.audit.entries import commit_change
 from monitor_server.access.callers import Caller
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Body, Schema
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, Unavailable, UnknownChannel
 from monitor_server.notifications.channel_alerts import update_channel_alert
 from monitor_server.notifications.configuration.checking import check_text
@@ -97,10 +97,8 @@ async def reload(collector: Serving, asking: Asking) -> ReloadedFile:
     return ReloadedFile(channels=len(file.channels), routes=len(file.routes))
 
 
-class FileText(BaseModel):
+class FileText(Body):
     """The text of a file of channels and routes."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: str = Field(max_length=100_000)
 

@@ -3,13 +3,13 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Body, Schema
 from monitor_server.retention.limits import FIXED, Limit, list_limits, refuse_fixed, save_limits
 from monitor_server.retention.preview import preview_removals
 from monitor_server.store.repositories import Repositories
@@ -41,10 +41,8 @@ class LimitItem(Schema):
     saved_by: str | None
 
 
-class LimitValues(BaseModel):
+class LimitValues(Body):
     """Limits by name, in days or in steps; null restores the default. A limit that is left out stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     record_steps: Steps | None = None
     record_days: Days | None = None
@@ -54,18 +52,14 @@ class LimitValues(BaseModel):
     run_days: Days | None = None
 
 
-class PreviewBody(BaseModel):
+class PreviewBody(Body):
     """Limits to try."""
-
-    model_config = ConfigDict(extra="forbid")
 
     limits: LimitValues
 
 
-class RetentionBody(BaseModel):
+class RetentionBody(Body):
     """Limits to save, and the values of these limits that were in force when the author decided."""
-
-    model_config = ConfigDict(extra="forbid")
 
     limits: LimitValues
     seen: LimitValues

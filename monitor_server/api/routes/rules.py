@@ -5,12 +5,13 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.api.body_fields import By, Text
 from monitor_server.api.dependencies import Asking, Collector, DryRunReading, Reading, Serving, require_run
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
+from monitor_server.api.schemas import Body
 from monitor_server.api.schemas.rules import AppliedItem, DryRunItem, EpisodeItem, RuleItem, RunRuleItem
 from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.errors import InvalidField, UnknownRule, UnknownRun
@@ -34,10 +35,8 @@ router = APIRouter()
 Step = Annotated[int, Field(ge=0, le=2**53, strict=True)]
 
 
-class RuleBody(BaseModel):
+class RuleBody(Body):
     """The fields of a rule, and its author."""
-
-    model_config = ConfigDict(extra="forbid")
 
     rule: WordedRule
     by: By = "somebody"
@@ -51,20 +50,16 @@ class ChangeBody(RuleBody):
     )
 
 
-class ApplyBody(BaseModel):
+class ApplyBody(Body):
     """Every rule of a set; other rules of the set are deleted."""
-
-    model_config = ConfigDict(extra="forbid")
 
     set: FileSet = "file"
     rules: Annotated[list[WordedRule], Field(max_length=MAX_FILE_RULES)]
     by: By = "somebody"
 
 
-class DryRunBody(BaseModel):
+class DryRunBody(Body):
     """A rule to try, and the recorded run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     run_id: Text
     rule: WordedRule

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.routes.runs import read_detail
-from monitor_server.api.schemas import RunDetail
+from monitor_server.api.schemas import Body, RunDetail
 from monitor_server.errors import UnknownRun
 from monitor_server.step_processing.events import RunChanged
 from monitor_server.store.repositories import Repositories
@@ -37,13 +37,11 @@ Tag = Annotated[str, Field(max_length=64), *SHOWN_IN_ONE_LINE, AfterValidator(st
 Notes = Annotated[str, Field(max_length=20_000), *IN_LINES, AfterValidator(str.strip)]
 
 
-class RunLabels(BaseModel):
+class RunLabels(Body):
     """The changes of labels; a field that is left out stays as it is, and null or an empty list removes it."""
 
-    model_config = ConfigDict(extra="forbid")
-
     title: Annotated[Title | None, Field(description="Text that is shown instead of the run's name")] = None
-    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS), AfterValidator(_distinct)] = []
+    tags: Annotated[list[Tag], Field(max_length=MAX_TAGS), AfterValidator(_distinct)] = []  # noqa: RUF012 - pydantic copies it
     notes: Notes | None = None
     archived: Annotated[
         bool, Field(strict=True, description="Whether the dashboard's list of runs leaves the run out by default")

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.api.attribution import ResponsePairs
 from monitor_server.api.attribution import response_pairs as find_pairs
@@ -15,6 +15,7 @@ from monitor_server.api.routes.series_parts import PATTERN, SeriesCursor, read_p
 from monitor_server.api.schemas import (
     ActionItem,
     AttemptItem,
+    Body,
     PhaseItem,
     ResponseItem,
     RunDetail,
@@ -42,10 +43,8 @@ def run(run_id: str, collector: Serving, reading: Reading) -> RunDetail:
     return _detail(reading, collector, run_id)
 
 
-class ResetBody(BaseModel):
+class ResetBody(Body):
     """The parts to reset; a quarantined run is tried again in any case."""
-
-    model_config = ConfigDict(extra="forbid")
 
     attempt: Annotated[
         int | None,

@@ -5,14 +5,14 @@ from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.api.body_fields import By, ShownName
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Body, Schema
 from monitor_server.errors import SettingsConflict, TooManyViews, UnknownView
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.saved_views import SavedView
@@ -36,14 +36,12 @@ class ViewItem(Schema):
     saved_by: str
 
 
-class ViewBody(BaseModel):
+class ViewBody(Body):
     """The settings to save, and their name; an existing view with the name is replaced.
 
     ``seen`` is the ``saved_at`` of the view with this name that was there when its author decided, null if there was
     none. Without it, a view that somebody else has saved meanwhile is replaced too.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     name: ShownName
     query: Annotated[str, Field(max_length=4000, pattern=WITHOUT_NUL)]

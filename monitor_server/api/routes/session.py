@@ -3,14 +3,14 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.identification import caller_of
 from monitor_server.access.sessions import delete_session_cookie, set_session_cookie
 from monitor_server.api.dependencies import Asking, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Body, Schema
 from monitor_server.errors import KeyRequired, ScopeTooSmall
 
 __all__ = ["router"]
@@ -27,10 +27,8 @@ class SessionItem(Schema):
     by_key: bool
 
 
-class SessionBody(BaseModel):
+class SessionBody(Body):
     """The key to sign in with."""
-
-    model_config = ConfigDict(extra="forbid")
 
     key: Annotated[str, Field(min_length=1, max_length=200)]
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from monitor_server.access.audit.entries import record_change
@@ -12,7 +12,7 @@ from monitor_server.access.sessions import is_encrypted
 from monitor_server.api.body_fields import By, ShortNote
 from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
-from monitor_server.api.schemas import ShownView
+from monitor_server.api.schemas import Body, ShownView
 from monitor_server.api.schemas.page_addresses import (
     LONGEST_ADDRESS,
     PAGE_ADDRESS,
@@ -41,10 +41,8 @@ def _check_address(address: str) -> str:
     return address
 
 
-class ViewToShow(BaseModel):
+class ViewToShow(Body):
     """The view to show, and the reason."""
-
-    model_config = ConfigDict(extra="forbid")
 
     address: Annotated[
         str,

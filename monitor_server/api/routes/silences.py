@@ -5,7 +5,7 @@ import uuid
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller
@@ -14,7 +14,7 @@ from monitor_server.api.body_fields import By, Note, Text
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Body, Schema
 from monitor_server.api.use_cases.change_silences import change_silences
 from monitor_server.detection.protocol import Severity
 from monitor_server.durations import LONGEST_SILENCE_SECONDS
@@ -49,10 +49,8 @@ class SilenceItem(Schema):
     ended_by: str | None
 
 
-class SilenceBody(BaseModel):
+class SilenceBody(Body):
     """The alerts to silence, the end, the author and the reason."""
-
-    model_config = ConfigDict(extra="forbid")
 
     alert_id: Annotated[Text | None, Field(description="Only this alert")] = None
     run_id: Annotated[Text | None, Field(description="Only alerts of this run")] = None
@@ -75,10 +73,8 @@ class SilenceBody(BaseModel):
     reason: Note = ""
 
 
-class EndBody(BaseModel):
+class EndBody(Body):
     """The person who ends the silence."""
-
-    model_config = ConfigDict(extra="forbid")
 
     by: By = "somebody"
 

@@ -15,7 +15,7 @@ from monitor_server.api.schemas.alerts import (
     RequestItem,
     alert_item,
 )
-from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.base import Body, Schema
 from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem, forecast_item
 from monitor_server.api.schemas.health import Health, Readiness
 from monitor_server.api.schemas.marks import MarkItem
@@ -46,6 +46,7 @@ __all__ = [
     "AlertItem",
     "AlertState",
     "AttemptItem",
+    "Body",
     "DriverItem",
     "ForecastItem",
     "ForkItem",

@@ -57,6 +57,14 @@ def test_a_cookie_stands_for_its_key(guarded):
 
 
 @sqlite_only
+def test_a_sign_in_of_many_bytes_is_refused_unread(guarded):
+    """Nobody needs a key to send one, so that its body is read only as far as a key is long."""
+    guarded.key("admin")
+    answer = guarded.ask("POST", "/api/v1/session", body={"key": "k" * 5_000})
+    assert (answer.status, answer.json()["error"]) == (413, "BodyTooLarge")
+
+
+@sqlite_only
 def test_a_cookie_ends_after_its_time(start_collector, clock):
     """It ends whether or not the browser keeps it; where the browser speaks TLS, the cookie is for TLS alone."""
     guarded = Guarded(start_collector(clock=clock, session_seconds=100.0))

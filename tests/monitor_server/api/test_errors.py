@@ -1,5 +1,7 @@
 """One error shape, on every path that can fail; and the description of the API is valid."""
 
+import json
+
 import pytest
 
 from monitor_server import errors
@@ -79,6 +81,22 @@ def test_every_error_has_the_one_shape(collector, method, path, status, error):
     assert set(body) == {"error", "detail"}
     assert body["detail"]
     assert not body["detail"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/silences", {str(number): 1 for number in range(50_000)}),
+        ("/retention/preview", {"limits": {str(number): 1 for number in range(50_000)}}),
+        ("/rules/dry-run", {"run_id": "r", "rule": {str(number): 1 for number in range(50_000)}}),
+    ],
+)
+def test_an_object_of_many_fields_is_one_error(collector, path, body):
+    """An error for each of them would occupy the event loop for seconds."""
+    headers = {"Content-Type": "application/json"}
+    answer = collector.pool.request("POST", f"{collector.url}/api/v1{path}", body=json.dumps(body), headers=headers)
+    assert answer.status == 422
+    assert "must have at most 64 fields, got 50000" in answer.json()["detail"]
 
 
 def test_a_failure_of_ours_has_the_shape_too(start_collector):
