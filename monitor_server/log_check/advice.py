@@ -81,10 +81,10 @@ def saving(found: Examination, *, gpus: int | None = None, step_seconds: float |
         gpus: Number of accelerators; without it no hours are computed.
         step_seconds: Time of a step; by default the median of the log's own times.
     """
-    if found.page_step is None or found.last_step <= found.page_step:
+    steps = found.trained - found.trained_at_page
+    if found.page_step is None or not steps:
         return None
-    steps = found.last_step - found.page_step
-    logged = max(1, found.last_step - found.first_step) / max(1, found.rows - 1)
+    logged = max(1, found.trained) / max(1, found.rows - 1)
     # The log's times belong to logged rows, which may be several steps apart.
     seconds = step_seconds or (found.step_seconds / logged if found.step_seconds else None)
     hours = gpus * seconds * steps / HOUR_SECONDS if gpus and seconds else None

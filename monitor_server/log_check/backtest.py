@@ -45,8 +45,8 @@ def backtest(name: str, steps: Iterable[Observation], *, engine: Engine | None =
         held = {(each.kind, each.severity): held.get((each.kind, each.severity), each.step) for each in found}
     return {
         "run": name,
-        "warn_step": min(warns, default=None),
-        "page_step": min(pages, default=None),
+        "warn_step": next(iter(warns), None),
+        "page_step": next(iter(pages), None),
         "warns": warns,
         "pages": pages,
         "rows": rows,

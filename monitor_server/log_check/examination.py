@@ -71,6 +71,11 @@ class Examination:
     """The rows, from 0, of ``warn_step`` and ``page_step``: in a log that goes back, a step is in several rows."""
     collapse_step: int | None = None
     """The first step of the phase ``collapsed``."""
+    trained: int = 0
+    """The steps trained since the first row; in a log that goes back, those that were trained again count again."""
+    trained_at_warning: int = 0
+    trained_at_page: int = 0
+    trained_at_collapse: int = 0
     drift_input: DriftInput = DriftInput.METRICS
     step_seconds: float | None = None
     """The median time between two logged steps, if the log has times."""
@@ -86,6 +91,13 @@ class Examination:
         if self.warn_step is not None:
             return Outcome.WARNING
         return Outcome.QUIET if self.observed and not self.report.is_quarantined else Outcome.NOT_OBSERVED
+
+    @property
+    def lead(self) -> int | None:
+        """The steps trained from the first alarm to the collapse; None if there was no alarm or no collapse."""
+        if self.warn_step is None or self.collapse_step is None:
+            return None
+        return self.trained_at_collapse - self.trained_at_warning
 
     @property
     def step_range(self) -> tuple[int, int]:
@@ -151,6 +163,8 @@ class Examiner:
         found, step = self._found, observation.step
         if not found.rows:
             found.first_step = step
+        else:
+            found.trained += max(1, step - found.last_step)
         found.rows += 1
         found.attempts = observation.attempt
         found.last_step = step
@@ -169,10 +183,10 @@ class Examiner:
             return ()
         severities = {finding.severity for finding in assessment.findings}
         if found.warn_step is None and severities - {Severity.INFO}:
-            found.warn_step = step
+            found.warn_step, found.trained_at_warning = step, found.trained
             found.alarm_rows.append(found.rows - 1)
         if found.page_step is None and Severity.CRITICAL in severities:
-            found.page_step = step
+            found.page_step, found.trained_at_page = step, found.trained
             found.alarm_rows.append(found.rows - 1)
         return self._take_findings(assessment.findings, step)
 
@@ -190,7 +204,7 @@ class Examiner:
     def _take_phase(self, phase: Phase, step: int) -> None:
         phases = self._found.phases
         if phase is Phase.COLLAPSED and self._found.collapse_step is None:
-            self._found.collapse_step = step
+            self._found.collapse_step, self._found.trained_at_collapse = step, self._found.trained
         if phases and phases[-1].phase is phase and phases[-1].to_step <= step:
             phases[-1].to_step = step
             phases[-1].rows += 1

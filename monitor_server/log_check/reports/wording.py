@@ -54,13 +54,11 @@ def verdict(found: Examination) -> str:
         sentence = f"It would have paged at step {found.page_step}."
     else:
         sentence = f"It would have warned at step {found.warn_step} and paged at step {found.page_step}."
-    alarm = found.warn_step if found.warn_step is not None else found.page_step
-    if found.collapse_step is None or alarm is None:
+    if found.lead is None:
         return f"{sentence} No collapse was seen by the end of the log."
-    lead = found.collapse_step - alarm
-    if lead <= 0:
+    if found.lead <= 0:
         return f"{sentence} The run had collapsed by then: there was no lead."
-    return f"{sentence} The run collapsed at step {found.collapse_step}: {size(lead, 'step')} of lead."
+    return f"{sentence} The run collapsed at step {found.collapse_step}: {size(found.lead, 'step')} of lead."
 
 
 def savings(found: Examination, saved: Saving | None) -> str:

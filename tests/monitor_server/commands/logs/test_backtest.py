@@ -12,8 +12,10 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport, RecordedLog
+from monitor_server.log_check.advice import saving
 from monitor_server.log_check.backtest import backtest
 from monitor_server.log_check.examination import Examination, Examiner
+from monitor_server.log_check.reports.wording import verdict
 
 
 def rows(dies_at=None):
@@ -128,6 +130,24 @@ def test_what_is_found_again_after_a_rewind_is_another_page(back_to, pages):
     for row in [*first, *again]:
         examiner.take(row)
     assert [episode.finding.step for episode in examination.episodes] == pages
+    assert (found["page_step"], examination.page_step) == (20, 20)
+
+
+def test_the_lead_is_counted_in_steps_that_were_trained():
+    """The run warns at step 25 of 39, begins again at 1, and collapses at 10: the lower step is the later one."""
+    first = [Observation(step=step, signals={"loss/policy": 1e6 if step == 25 else 0.1}) for step in range(40)]
+    again = [
+        Observation(step=step, attempt=2, signals={"grad/norm": math.nan if step >= 10 else 1.0})
+        for step in range(1, 16)
+    ]
+    log = RecordedLog(name="r", path=Path("r"), format="rows", read=lambda _: iter(()))
+    examination = Examination(log=log, mapping=NameMapping(), report=ReadReport())
+    examiner = Examiner(examination, Engine())
+    for row in [*first, *again]:
+        examiner.take(row)
+    assert (examination.warn_step, examination.collapse_step, examination.lead) == (25, 10, 24)
+    assert "The run collapsed at step 10: 24 steps of lead." in verdict(examination)
+    assert saving(examination).steps == 29
 
 
 def test_a_log_that_cannot_be_read_costs_no_other_log_of_its_folder(tmp_path, capsys):
