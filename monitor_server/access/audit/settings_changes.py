@@ -5,6 +5,7 @@ are stored in their form for display: an address without its password, and files
 """
 
 import socket
+from hashlib import sha256
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -51,7 +52,7 @@ def describe_settings(settings: Settings) -> dict[str, str]:
     values["database_url"] = shown_url(settings.database_url)
     for name in ("public_url", "oidc_issuer"):
         values[name] = _without_credentials(values[name])
-    return {name: printable(value, longest=LONGEST_VALUE) for name, value in values.items()}
+    return {name: _shortened(value) for name, value in values.items()}
 
 
 def _changes(last: dict[str, str], shown: dict[str, str], defaults: dict[str, str]) -> list[str]:
@@ -60,6 +61,12 @@ def _changes(last: dict[str, str], shown: dict[str, str], defaults: dict[str, st
         for name in shown
         if (before := last.get(name, defaults[name])) != shown[name]
     ]
+
+
+def _shortened(value: str) -> str:
+    """Return a value that fits; the digest of a longer one shows that its end has changed."""
+    digest = f" (sha256 {sha256(value.encode()).hexdigest()[:12]})" if len(value) > LONGEST_VALUE else ""
+    return printable(value, longest=LONGEST_VALUE) + digest
 
 
 def _without_credentials(address: str) -> str:

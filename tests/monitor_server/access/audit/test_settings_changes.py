@@ -38,6 +38,15 @@ def test_a_start_with_other_settings_is_one_entry(store):
     assert entries(store) == [("configuration", "settings.change", "; ".join(changed))]
 
 
+def test_a_change_at_the_end_of_a_long_value_is_an_entry(store):
+    """The rights of a group may stand behind those of many others, where the shown value is cut."""
+    others = "; ".join(f"group-{number}=read" for number in range(20))
+    record_settings(store, Settings(oidc_groups=f"{others}; everybody=read"), now=1.0)
+    (change,) = record_settings(store, Settings(oidc_groups=f"{others}; everybody=admin"), now=2.0)
+    assert change.startswith("RLVITALS_OIDC_GROUPS: group-0=read; ")
+    assert len(change) < 500
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_collectors_that_start_at_once_record_their_settings_one_after_the_other(store):
     """The second waits for the first, and compares its settings with those that the first has written."""
