@@ -23,10 +23,6 @@ class Channels(Collector):
         self._channels = channels
         self._clock = clock
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
-        return []
-
     def collect(self) -> Iterable[Metric]:
         """Return the number of waiting events, since when they wait, and whether the channel fails."""
         waiting = GaugeMetricFamily(
@@ -68,10 +64,6 @@ class DatabaseFaults(Collector):
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
-        return []
-
     def collect(self) -> Iterable[Metric]:
         """Return one counter for each fault."""
         faults = CounterMetricFamily(
@@ -90,10 +82,6 @@ class DiskAndKeys(Collector):
     def __init__(self, store: Store, *, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
-        return []
 
     def collect(self) -> Iterable[Metric]:
         """Return the free bytes of a SQLite database's disk, and the expiry of the valid keys that expire."""

@@ -207,10 +207,6 @@ class _SdkVersions(Collector):
     def __init__(self, versions: SdkVersions) -> None:
         self._versions = versions
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
-        return []
-
     def collect(self) -> Iterable[Metric]:
         """Return one counter for each version."""
         batches = CounterMetricFamily(

@@ -30,10 +30,6 @@ class RunMetrics(Collector):
         self._settings = settings
         self._clock = clock
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: otherwise the registry would scrape at the registration to find the names."""
-        return []
-
     def collect(self) -> Iterable[Metric]:
         """Return the metric families of all exposed runs; none if the database does not answer."""
         try:

@@ -1,6 +1,10 @@
 """Health, readiness, metrics, and the reference of the API."""
 
-from fastapi import APIRouter, Request, Response
+import json
+from collections.abc import Callable
+from typing import Final
+
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
 
 from monitor_server.access.callers import Caller, Scope
@@ -15,6 +19,8 @@ from monitor_server.exposition.prometheus import CONTENT_TYPE
 __all__ = ["router"]
 
 router = APIRouter()
+
+LONGEST_SCRAPE_SECONDS: Final = 30.0  # Prometheus waits for ten seconds by default
 
 
 @router.get("/healthz")
@@ -41,12 +47,31 @@ async def readyz(request: Request, collector: Serving) -> Readiness:
 
 
 @router.get("/metrics", response_class=Response)
-def metrics(collector: Serving) -> Response:
-    """Return the metrics in the text format of Prometheus."""
-    return Response(collector.exposition.render(), media_type=CONTENT_TYPE)
+async def metrics(collector: Serving) -> Response:
+    """Return the metrics in the text format of Prometheus. Scrapes at the same time have the same answer."""
+    text = await collector.scrape.result(collector.exposition.render, within_seconds=LONGEST_SCRAPE_SECONDS)
+    if text is None:
+        raise Unavailable(f"the metrics were not read within {LONGEST_SCRAPE_SECONDS:g} s; send again later")
+    return Response(text, media_type=CONTENT_TYPE)
 
 
 @router.get("/docs", include_in_schema=False)
 def docs(request: Request) -> HTMLResponse:
-    """Draw the reference of the API for this process; nothing is loaded from elsewhere."""
-    return HTMLResponse(draw_reference(request.app.openapi()), headers={"Content-Security-Policy": POLICY})
+    """Return the reference of the API for this process; nothing is loaded from elsewhere."""
+    page = _once(request.app, "reference", lambda: draw_reference(request.app.openapi()).encode())
+    return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
+
+
+@router.api_route("/openapi.json", methods=["GET", "HEAD"], include_in_schema=False)
+def description(request: Request) -> Response:
+    """Return the description of the API for programs."""
+    text = _once(request.app, "description", lambda: json.dumps(request.app.openapi()).encode())
+    return Response(text, media_type="application/json")
+
+
+def _once(app: FastAPI, name: str, make: Callable[[], bytes]) -> bytes:
+    """Return what ``make`` has returned for this application; drawing the reference takes 30 ms."""
+    if not hasattr(app.state, name):
+        setattr(app.state, name, make())
+    drawn: bytes = getattr(app.state, name)
+    return drawn

@@ -92,6 +92,7 @@ class Collector:
     )
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
     health: SharedCheck[Any] = field(default_factory=SharedCheck)
+    scrape: SharedCheck[bytes] = field(default_factory=SharedCheck)
 
     def start(self) -> None:
         """Begin to write and to project."""

@@ -1,14 +1,18 @@
 """Exposition: live runs and the collector's counters, bounded, read at each scrape."""
 
+import threading
+
 import pytest
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key
 from monitor_server.alerts.collector_alerts import update_collector_alerts
 from monitor_server.detection.protocol import Finding, Severity
-from tests.live import eventually
+from monitor_server.settings import Settings
+from tests.live import PATIENCE_SECONDS, eventually, serving
 
 
 def _samples(live):
@@ -219,3 +223,39 @@ def test_the_end_of_a_key_and_the_space_of_the_disk_are_shown(start_collector, c
     free = [line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("rlvitals_database_free_bytes ")]
     assert all(float(value) > 0 for _, value in free)
     assert bool(free) == (not collector.store.is_shared)
+
+
+class Waiting(Collector):
+    """A part of the metrics that is read when a test lets it."""
+
+    def __init__(self):
+        self.may_end = threading.Event()
+        self.reads = 0
+
+    def collect(self):
+        """Wait."""
+        self.reads += 1
+        assert self.may_end.wait(PATIENCE_SECONDS)
+        return []
+
+
+def test_scrapes_keep_no_other_request_waiting(database_url):
+    """A scrape of many runs takes 0.4 s; several at the same time have one answer, and no thread of the readers."""
+    registry, waiting = CollectorRegistry(), Waiting()
+    registry.register(waiting)
+    settings = Settings(database_url=database_url, dashboard="")
+    with serving(settings, registry=registry) as live:
+        answers = []
+        scrapers = [
+            threading.Thread(target=lambda: answers.append(live.pool.request("GET", f"{live.url}/metrics").status))
+            for _ in range(6)
+        ]
+        for scraper in scrapers:
+            scraper.start()
+        eventually(lambda: waiting.reads > 0 and len(live.server.server_state.tasks) == len(scrapers))
+        assert live.get("/runs")["items"] == []
+        assert answers == []
+        waiting.may_end.set()
+        for scraper in scrapers:
+            scraper.join(PATIENCE_SECONDS)
+        assert (answers, waiting.reads) == ([200] * len(scrapers), 1)
