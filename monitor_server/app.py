@@ -80,6 +80,7 @@ def create_app(
     settings = settings or Settings()
     check_routes_of(settings.role)
     proxies, networks = TrustedProxies.of(settings), channel_networks(settings)
+    hosts = HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(","))
     if settings.role != "ingest":  # this role neither sends links nor answers them
         LinkSecrets(settings.link_secret_file).check()
     calibration = load_calibration(settings.calibration)
@@ -121,6 +122,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # `api.routes.health` serves our own page; FastAPI's loads scripts from a public address
         redoc_url=None,
+        openapi_url=None,  # `api.routes.health` serves the description as well; FastAPI writes it anew for each request
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     bodies = HeldBodies(max(settings.max_held_bytes, settings.max_body_bytes))
@@ -128,7 +130,7 @@ def create_app(
     enforce = _enforcement(collector, proxies)
 
     def secure(inner: ASGIApp) -> ASGIApp:
-        secured = _secure(enforce(inner), settings, bodies)
+        secured = _secure(enforce(inner), settings, hosts=hosts, bodies=bodies)
         return secured if otlp is None else otlp.requests(secured, prefix=API, direct=app.direct)
 
     app.secure = secure
@@ -172,7 +174,7 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
         delegation=Delegation(collector.clock),
         clock=collector.clock,
         proxies=proxies,
-        is_closed=collector.oidc is not None,
+        is_closed=bool(settings.oidc_issuer),
         is_https=settings.is_https,
     )
     limits = RateLimits(requests=settings.key_requests_per_second, bytes_=settings.key_bytes_per_second)
@@ -180,10 +182,10 @@ def _enforcement(collector: Collector, proxies: TrustedProxies | None) -> Callab
     return lambda app: Enforcement(app, identification=identification, limits=limits, store=collector.store)
 
 
-def _secure(app: ASGIApp, settings: Settings, bodies: HeldBodies) -> SecurityMiddleware:
+def _secure(app: ASGIApp, settings: Settings, *, hosts: HostPolicy, bodies: HeldBodies) -> SecurityMiddleware:
     return SecurityMiddleware(
         app,
-        hosts=HostPolicy.of(bound_to=settings.host, allowed=settings.allowed_hosts.split(",")),
+        hosts=hosts,
         max_body_bytes=settings.max_request_bytes,
         body_limits={
             f"{API}/ingest": settings.max_body_bytes,
@@ -226,4 +228,9 @@ def _attach_dashboard(app: FastAPI, settings: Settings) -> None:
             error,
         )
         return
+    except (AttributeError, ValueError) as error:
+        raise StartupError(
+            f"RLVITALS_DASHBOARD must be module:function, such as dashboard.app:attach, got {settings.dashboard!r}: "
+            f"{error}"
+        ) from error
     attach(app, api_url=http_url(host, settings.port))

@@ -44,6 +44,11 @@ class Caller:
     project: str | None = None
     key_id: str | None = None
 
+    @property
+    def counted_as(self) -> str | None:
+        """The key or the user of a proxy, whose requests are counted together; None if no keys are in use."""
+        return None if self.name is None else self.key_id or f"user {self.name}"
+
     def may(self, scope: Scope) -> bool:
         """Whether the caller's scope includes another one."""
         return scope in INCLUDED[self.scope]

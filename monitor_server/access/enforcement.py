@@ -67,12 +67,12 @@ class Enforcement:
         access, parameters = find_access(scope["method"], scope["path"])
         try:
             caller = self._identify(scope, access)
+            counted = None if caller is None else caller.counted_as
+            if counted is not None:
+                self._limits.count_request(counted)  # refused ones as well: the project of a run is read for them
             if caller is not None and access.scope is not None:
                 _check_scope(caller, access)
                 await self._check_project(caller, access, parameters, scope)
-            counted = None if caller is None or caller.name is None else caller.key_id or f"user {caller.name}"
-            if counted is not None:
-                self._limits.count_request(counted)
             if access is UNKNOWN:
                 # The request is not passed on: another part, such as a route of Dash, could answer it without a
                 # declared scope.

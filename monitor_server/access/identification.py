@@ -1,6 +1,7 @@
 """Recognises the sender of a request: by a key, by the header of a trusted proxy, or by the cookie of a sign-in."""
 
 import ipaddress
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 from starlette.datastructures import Headers
 
 from monitor_server.access.callers import ANYBODY, Caller, Scope
+from monitor_server.access.keys.administration import PREFIX
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.keys.names import is_reserved
 from monitor_server.access.sessions import (
@@ -22,8 +24,11 @@ from monitor_server.access.sessions import (
 from monitor_server.errors import KeyRequired, StartupError
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.api_keys import StoredKey
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["Identification", "TrustedProxies", "caller_of"]
+
+log = logging.getLogger(__name__)
 
 LONGEST_NAME: Final = 200
 BEARER: Final = "bearer "
@@ -76,9 +81,17 @@ class TrustedProxies:
         named = headers.getlist(self.header)
         if len(named) != 1 or not any(peer in network for network in self.networks):
             return None
-        name = named[0].strip()
-        is_name = name.isprintable() and len(name) <= LONGEST_NAME and not is_reserved(name)
-        return name if is_name else None
+        name = _decoded(named[0]).strip()
+        if not name:
+            return None
+        if name.isprintable() and len(name) <= LONGEST_NAME and not is_reserved(name):
+            return name
+        log.warning(
+            "a proxy has named a user who is not admitted, because a name must be at most %d characters that can be "
+            "seen, and none that the collector itself uses: %s",
+            *(LONGEST_NAME, printable(name, longest=LONGEST_NAME)),
+        )
+        return None
 
 
 @dataclass(slots=True)
@@ -120,9 +133,12 @@ class Identification:
         if not self.is_needed:
             return ANYBODY
         authorization = headers.get("authorization", "")
-        if authorization.lower().startswith(BEARER):
-            return self._bearer(authorization[len(BEARER) :].strip())
         user = None if self.proxies is None else self.proxies.user(headers, address)
+        if authorization.lower().startswith(BEARER):
+            secret = authorization[len(BEARER) :].strip()
+            # A proxy may pass on the token of its own sign-in, which is no key of ours.
+            if user is None or secret.startswith((PREFIX, DELEGATED)):
+                return self._bearer(secret)
         if user is not None and self.proxies is not None:
             return Caller(name=user, scope=self.proxies.scope)
         secure = is_encrypted(headers, scheme=scheme, is_https=self.is_https)
@@ -146,6 +162,14 @@ class Identification:
             if key is not None:
                 return caller_of(key)
         raise KeyRequired("the key is not known, has expired or was revoked; an administrator can make another one")
+
+
+def _decoded(value: str) -> str:
+    """Return a header's value as the UTF-8 that most proxies send, or else as the Latin-1 of HTTP."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def _own_network(

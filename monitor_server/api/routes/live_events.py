@@ -23,7 +23,7 @@ async def _subscribe(
         run_id,
         project=asking.project,
         refusal=request.scope[ENFORCEMENT].rechecking(request.scope),
-        client=asking.key_id or asking.name or client_address(request),
+        client=asking.counted_as or client_address(request),
     ) as subscription:
         yield subscription
 

@@ -60,7 +60,7 @@ class ViewToShow(Body):
 @router.post("/view", responses=BODY_REFUSALS | NOT_FOUND)
 async def show_view(body: ViewToShow, request: Request, collector: Serving, asking: Asking) -> ShownView:
     """Show a view on the pages that are open now and whose keys may access its project. Later pages do not get it."""
-    collector.shown_views.count(asking.key_id or asking.name or client_address(request))
+    collector.shown_views.count(asking.counted_as or client_address(request))
     now, page = collector.clock(), read_page_address(body.address)
 
     def write(repositories: Repositories) -> str | None:

@@ -69,3 +69,12 @@ def test_a_key_that_sends_too_much_keeps_nobody_else_out(start_collector):
     assert (answer.status, answer.json()["error"]) == (429, "TooManyRequests")
     assert int(answer.headers["Retry-After"]) > 0
     guarded.send(modest)
+
+
+@sqlite_only
+def test_requests_that_are_refused_are_counted(start_collector):
+    """The project of a run is read from the database for a request about it, also where the answer is a refusal."""
+    guarded = Guarded(start_collector(key_requests_per_second=1))
+    key = guarded.key("read", project="ours")
+    statuses = {guarded.ask("GET", "/api/v1/runs/another", key).status for _ in range(60)}
+    assert statuses == {404, 429}

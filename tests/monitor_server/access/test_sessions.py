@@ -180,6 +180,19 @@ def test_a_proxy_that_is_trusted_names_the_user(start_collector, scripted):
 
 
 @sqlite_only
+def test_a_proxy_may_name_a_user_in_every_script_and_pass_its_own_token_on(start_collector, caplog):
+    """Proxies send UTF-8; a token that is no key of the collector does not lock the user out."""
+    guarded = Guarded(start_collector(trusted_header="X-User", trusted_proxies="127.0.0.1"))
+    for name in ("Jürgen Große", "Łukasz", "李雷"):
+        user = {"X-User": name.encode(), "Authorization": "Bearer eyJhbGciOiJSUzI1NiJ9.e30.x"}
+        assert guarded.ask("GET", "/api/v1/session", headers=user).json()["name"] == name
+    forged = {"X-User": "anna", "Authorization": "Bearer rlv_unknown"}
+    assert guarded.ask("GET", "/api/v1/session", headers=forged).status == 401
+    assert guarded.ask("GET", "/api/v1/session", headers={"X-User": "configuration"}).status == 401
+    assert "a proxy has named a user who is not admitted" in caplog.text
+
+
+@sqlite_only
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs sockets that accept IPv4 and IPv6")
 @pytest.mark.parametrize("trusted", ["127.0.0.0/8", "::ffff:127.0.0.1"])
 def test_a_proxy_of_ipv4_is_trusted_also_where_the_collector_listens_on_ipv6(start_collector, trusted):

@@ -310,6 +310,15 @@ def test_the_sign_in_page_learns_the_name_of_the_provider(guarded):
     assert guarded.ask("GET", "/api/v1/session/methods").json() == {"oidc": "Example SSO"}
 
 
+@sqlite_only
+def test_a_collector_that_only_receives_needs_a_key_as_well(start_collector, settings):
+    """The settings close every role, also those in which nobody signs in."""
+    guarded = Guarded(start_collector(role="ingest", **settings))
+    batch = {"schema_version": 1, "run": "r", "records": [{"step": 0}]}
+    assert guarded.ask("POST", "/api/v1/ingest", body=batch).status == 401
+    assert guarded.ask("GET", "/metrics").status == 401
+
+
 def cookie_of(browser):
     """Return the browser's session as a header."""
     return {"Cookie": f"rlvitals_session={browser.cookies['rlvitals_session']}"}
