@@ -10,7 +10,8 @@ try:
     from dashboard.app import create_app
     from dashboard.settings import Settings, variable
     from monitor_server.http_server.connections import ConnectionLimits
-    from monitor_server.http_server.server import AddressUnusable, Server, bind, bound_url
+    from monitor_server.http_server.security import StartupError
+    from monitor_server.http_server.server import Server, bind, bound_url
 except ModuleNotFoundError as missing:
     sys.exit(f"rlvitals: the dashboard needs {missing.name}, which is not installed: pip install 'rlvitals[dashboard]'")
 
@@ -29,15 +30,15 @@ def main(arguments: Sequence[str] = ()) -> None:
             f"{variable(str(item['loc'][0]))}: {item['msg']}, got {item['input']!r}" for item in error.errors()
         )
         sys.exit(f"rlvitals: a setting of the dashboard cannot be used: {problems}; see docs/configuration.md")
-    app = create_app(
-        api_url=settings.api_url,
-        connect_url=settings.connect_url,
-        host=settings.host,
-        allowed_hosts=settings.allowed_hosts,
-    )
     try:
+        app = create_app(
+            api_url=settings.api_url,
+            connect_url=settings.connect_url,
+            host=settings.host,
+            allowed_hosts=settings.allowed_hosts,
+        )
         listening = bind(settings.host, settings.port, choice=variable("port"))
-    except AddressUnusable as error:
+    except StartupError as error:
         sys.exit(f"rlvitals: {error}")
     with contextlib.suppress(KeyboardInterrupt):
         sys.stdout.write(

@@ -24,6 +24,7 @@ from monitor_server.durations import DAY_SECONDS
 __all__ = ["Deadlines", "Settings", "environment_variable"]
 
 MEBIBYTE = 1024 * 1024
+LARGEST = 2**53  # fits the integers of both databases, and of JavaScript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,7 +279,7 @@ class Settings(BaseSettings):
         default=1.0, gt=0, le=DAY_SECONDS, description="Seconds between two checks of deadlines and stalled runs"
     )
     stream_queue: int = Field(
-        default=1_000, ge=1, description="Events held for a slow subscriber before the oldest is dropped"
+        default=1_000, ge=1, le=1_000_000, description="Events held for a slow subscriber before the oldest is dropped"
     )
     exposed_runs: int = Field(
         default=200, ge=0, description="Most runs on /metrics, those with the most severe alerts first"
@@ -294,6 +295,13 @@ class Settings(BaseSettings):
         default="info", description="Least severe line to log"
     )
     log_format: Literal["text", "json"] = Field(default="text", description="Form of the lines of the log")
+
+    @field_validator("*")
+    @classmethod
+    def _check_size(cls, value: Any) -> Any:  # noqa: ANN401 - the value of any setting
+        if isinstance(value, int) and value > LARGEST:
+            raise PydanticCustomError("size", "must be at most 2**53")
+        return value
 
     @field_validator("public_url")
     @classmethod

@@ -30,6 +30,7 @@ from monitor_server.errors import (
     ForeignOrigin,
     InvalidField,
     MalformedBody,
+    StartupError,
     UnknownHost,
     UnsupportedMediaType,
 )
@@ -39,7 +40,7 @@ from monitor_server.http_server.routing_shortcut import DirectRoutes, Endpoint
 from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
 from monitor_server.text_safety.patterns import WITHOUT_NUL
 
-__all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware"]
+__all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware", "StartupError"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
@@ -47,6 +48,7 @@ FORM_TYPES: Final = ("application/x-www-form-urlencoded",)
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 LONGEST_ADDRESS: Final = 47  # IPv6 with an IPv4 part, in brackets
+NAME: Final = re.compile(r"[a-z0-9_.-]+")
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
 # A browser needs only the bytes of an API answer. A page sends a policy of its own.
@@ -76,9 +78,20 @@ class HostPolicy:
 
     @classmethod
     def of(cls, *, bound_to: str, allowed: Iterable[str] = ()) -> "HostPolicy":
-        """Make the policy of a server from its address, and from the names in its settings."""
+        """Make the policy of a server from its address, and from the names in its settings.
+
+        Raises:
+            StartupError: If one of them cannot be the name of a host.
+        """
+        names = {name.strip().lower() for name in allowed if name.strip()}
+        for name in names:
+            if name != "*" and NAME.fullmatch(name) is None and not _is_address(name):
+                raise StartupError(
+                    "RLVITALS_ALLOWED_HOSTS must be names such as vitals.example.org, .example.org for all names below "
+                    f"it, or *, without a scheme and a port, got {name[:100]!r}"
+                )
         own = {"localhost", socket.gethostname().lower(), bound_to.lower()} - set(WILDCARDS)
-        return cls(frozenset(own | {name.strip().lower() for name in allowed if name.strip()}))
+        return cls(frozenset(own | names))
 
     def allows(self, authority: str) -> bool:
         """Whether a ``Host`` header (a host, possibly with a port) names this server."""

@@ -45,6 +45,13 @@ def test_a_library_that_is_not_installed_is_named_in_one_line(library):
     )
 
 
+def test_a_name_that_no_host_matches_ends_the_start(monkeypatch):
+    """The variable is that of the collector."""
+    monkeypatch.setenv("RLVITALS_ALLOWED_HOSTS", "*.example.org")
+    with pytest.raises(SystemExit, match="rlvitals: RLVITALS_ALLOWED_HOSTS must be names"):
+        main()
+
+
 def test_arguments_are_refused_with_the_names_of_the_variables():
     """An option without effect would look as if it had one."""
     with pytest.raises(SystemExit, match="got '--port 9000'; set RLVITALS_DASHBOARD_PORT"):

@@ -61,6 +61,14 @@ def test_an_empty_dashboard_is_none(monkeypatch):
     assert Settings().dashboard == ""
 
 
+@pytest.mark.parametrize("name", ["EXPOSED_RUNS", "RECORD_STEPS", "STREAM_QUEUE"])
+def test_a_number_that_no_database_can_hold_ends_the_start(name, monkeypatch):
+    """Before, each scrape and each round of retention failed at it."""
+    monkeypatch.setenv(f"RLVITALS_{name}", str(10**19))
+    with pytest.raises(ValidationError, match=name.lower()):
+        Settings()
+
+
 @pytest.mark.parametrize("name", ["TICK_SECONDS", "RETENTION_SECONDS", "IDLE_TIMEOUT_SECONDS", "VERDICT_WAIT_SECONDS"])
 @pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
 def test_a_wait_without_an_end_ends_the_start(name, value, monkeypatch):

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event
 
 from monitor_server.app import create_app
 from monitor_server.commands.main import main
+from monitor_server.errors import StartupError
 from monitor_server.settings import Settings
 from monitor_server.store import migrations
 from monitor_server.store.database import Store
@@ -179,6 +180,19 @@ def test_without_the_dashboard_the_api_works(start_collector, caplog):
     assert live.get("/runs")["items"] == []
     (line,) = [record for record in caplog.records if record.name == "monitor_server.app"]
     assert "no_such_dashboard" in line.message
+
+
+def test_a_name_of_the_collector_that_no_host_matches_ends_the_start(database_url):
+    """Before, the collector started, and refused every request by this name."""
+    with pytest.raises(StartupError, match="RLVITALS_ALLOWED_HOSTS must be names"):
+        create_app(Settings(database_url=database_url, dashboard="", allowed_hosts="https://vitals.example.org"))
+
+
+@pytest.mark.parametrize("dashboard", ["json", "json:attach", ":attach"])
+def test_a_dashboard_that_is_no_function_ends_the_start_in_words(database_url, dashboard):
+    """The line names the variable."""
+    with pytest.raises(StartupError, match="RLVITALS_DASHBOARD must be module:function"):
+        create_app(Settings(database_url=database_url, dashboard=dashboard))
 
 
 ADDRESSES = []

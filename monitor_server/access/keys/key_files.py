@@ -34,6 +34,7 @@ def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
     author = Caller(name="first start", scope=Scope.ADMIN)
     for scope, path in _parse(setting):
         with store.write() as repositories:
+            repositories.api_keys.lock()  # another collector that starts may choose the same name
             known = repositories.api_keys.all()
             held = _read(path)
             if held and any(key.hash == hash_key(held) for key in known):
@@ -71,14 +72,14 @@ def _read(path: Path) -> str:
     Raises:
         StartupError: If the file cannot be read, or contains other text, which would be lost.
     """
-    if not path.exists():
-        return ""
     problem = "it holds something else"
     try:
         held = read_bounded(path, longest=LONGEST_FILE).decode("ascii", "replace").strip()
         if not held or KEY.fullmatch(held):
             return held
     except UnusableFileError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return ""
         problem = str(error)
     raise StartupError(
         f"RLVITALS_KEY_FILES: {path} must hold only a key: {problem}; name a file that is missing, or empty this one"

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from monitor_server.access.callers import Scope
 from monitor_server.text_safety.field_constraints import SHOWN_IN_ONE_LINE
@@ -20,7 +20,8 @@ class NewKey(BaseModel):
     name: Name
     scope: Scope
     project: Annotated[
-        Name | None, Field(description="The only project that the key may access; without it, all projects")
+        Annotated[Name, AfterValidator(str.strip)] | None,
+        Field(description="The only project that the key may access; without it, all projects"),
     ] = None
     days: Annotated[
         float | None, Field(gt=0, le=36_500, description="Days until the key expires; without them, it never expires")

@@ -83,6 +83,9 @@ class OidcConfiguration:
             raise StartupError(
                 f"RLVITALS_OIDC_CLIENT_SECRET_FILE: {file} must hold the client's secret, and it is empty"
             )
+        rules = tuple(_read_rule(rule) for rule in settings.oidc_groups.split(";") if rule.strip())
+        if not rules:
+            raise StartupError(f"{RULE}; got none in {settings.oidc_groups!r}")
         return cls(
             issuer=settings.oidc_issuer,
             name=settings.oidc_name,
@@ -92,7 +95,7 @@ class OidcConfiguration:
             scopes=settings.oidc_scopes,
             name_claim=settings.oidc_name_claim,
             groups_claim=settings.oidc_groups_claim,
-            rules=tuple(_read_rule(rule) for rule in settings.oidc_groups.split(";") if rule.strip()),
+            rules=rules,
         )
 
     def rule_for(self, groups: Collection[str]) -> GroupRule | None:
@@ -120,6 +123,7 @@ def _read_rule(text: str) -> GroupRule:
     """Read ``group=scope`` or ``group=scope:project``. Groups may contain an equals sign, projects a colon."""
     group, _, allowed = text.strip().rpartition("=")
     scope, colon, project = allowed.partition(":")
+    group, scope, project = group.strip(), scope.strip(), project.strip()
     if not group or scope not in SIGN_IN_SCOPES or (colon and not project):
         raise StartupError(f"{RULE}, with one of the scopes {', '.join(SIGN_IN_SCOPES)}; got {text.strip()!r}")
     return GroupRule(group=group, scope=Scope(scope), project=project or None)

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from monitor_server.errors import StartupError
 from monitor_server.http_server.security import WILDCARDS, HostPolicy
 from tests.databases import execute
 
@@ -99,6 +100,9 @@ def test_a_wildcard_address_allows_no_name_by_itself():
     assert not HostPolicy.of(bound_to=WILDCARDS[0]).allows("evil.example")
     assert HostPolicy.of(bound_to=WILDCARDS[0]).allows(socket.gethostname())
     assert HostPolicy.of(bound_to="gpu-7.example").allows("gpu-7.example:8600")
+    for name in ("*.example.org", "https://vitals.example.org", "vitals.example.org:8600"):
+        with pytest.raises(StartupError, match="RLVITALS_ALLOWED_HOSTS must be names"):
+            HostPolicy.of(bound_to="::", allowed=[name])
     assert HostPolicy.of(bound_to="::", allowed=["*"]).allows("evil.example")
 
 

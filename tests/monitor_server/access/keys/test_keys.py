@@ -10,6 +10,7 @@ from sqlalchemy import create_engine, text
 
 from monitor_server.access.callers import Scope
 from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.access.keys.key_files import write_key_files
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.persons import Person, open_session
 from monitor_server.commands.main import main
@@ -152,6 +153,24 @@ def _make_ci(repositories):
 def _open_session_of_anna(repositories):
     person = Person(subject="https://id.example 7", name="anna", scope=Scope.READ, project=None, group="team")
     return open_session(repositories, person, until=100.0, now=1.0)
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_two_collectors_that_start_at_once_both_write_their_key_files(database_url, tmp_path):
+    """The second waits for the first, and gives its key another name."""
+    first, second = Store.open(database_url), Store.open(database_url)
+    with ThreadPoolExecutor(1) as threads:
+        with first.write() as repositories:
+            create_key(
+                repositories, name="admin", scope=Scope.ADMIN, project=None, expires_at=None, author=AUTHOR, now=1.0
+            )  # fmt: skip
+            writing = threads.submit(write_key_files, second, f"admin:{tmp_path}/admin", now=1.0)
+            eventually(lambda: is_waiting_for_lock(second) or writing.done())
+        assert writing.result() == [tmp_path / "admin"]
+    with first.read() as repositories:
+        assert [key.name for key in repositories.api_keys.all()] == ["admin", "admin-2"]
+    first.close()
+    second.close()
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

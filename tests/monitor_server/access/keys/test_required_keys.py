@@ -51,7 +51,7 @@ def test_a_start_writes_keys_to_files_once(store, tmp_path):
     assert metrics.read_text() != secrets[1]
 
 
-@pytest.mark.parametrize("setting", ["admin", "owner:/x", "admin:", "admin:/no/such/folder/key"])
+@pytest.mark.parametrize("setting", ["admin", "owner:/x", "admin:", "admin:/no/such/folder/key", f"admin:/{'x' * 300}"])
 def test_a_wrong_setting_ends_the_start(store, setting):
     """No key is made, because nobody would have it."""
     with pytest.raises(StartupError, match="RLVITALS_KEY_FILES"):

@@ -456,12 +456,22 @@ def test_an_answer_that_names_another_provider_is_refused(browser):
         ({"oidc_groups": "team=ingest"}, "RLVITALS_OIDC_GROUPS"),
         ({"oidc_groups": "team=read:"}, "RLVITALS_OIDC_GROUPS"),
         ({"oidc_groups": "=read"}, "RLVITALS_OIDC_GROUPS"),
+        ({"oidc_groups": " ; "}, "RLVITALS_OIDC_GROUPS"),
     ],
 )
 def test_settings_that_are_half_given_end_the_start(settings, changed, named):
     """The error has the name of the variable."""
     with pytest.raises(StartupError, match=named):
         OidcConfiguration.of(Settings(**settings | changed))
+
+
+def test_blanks_in_a_rule_are_no_part_of_a_group_or_a_project(settings):
+    """No group of a provider and no project of a trainer has a blank at its end."""
+    read = OidcConfiguration.of(Settings(**settings | {"oidc_groups": " team one = read : search ;ops =admin;"}))
+    assert [(rule.group, rule.scope, rule.project) for rule in read.rules] == [
+        ("team one", "read", "search"),
+        ("ops", "admin", None),
+    ]
 
 
 def test_a_secret_that_is_missing_ends_the_start_and_no_error_shows_one(settings, tmp_path):
