@@ -1,15 +1,18 @@
 """A person's acknowledgement of an alert: it is stored with the alert at once, and logged for detection."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from monitor_server.alerts.liveness import LOST
 from monitor_server.alerts.stages import Change, advance
-from monitor_server.errors import UnknownAlert
+from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 
 __all__ = ["AlertAcknowledgement", "acknowledge"]
+
+MAX_ACKNOWLEDGEMENTS: Final = 1_000  # each has up to 2,000 characters, and detection reads each of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +32,15 @@ def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now:
 
     Raises:
         UnknownAlert: If there is no such alert.
+        InvalidField: If alerts of its run and kind were acknowledged `MAX_ACKNOWLEDGEMENTS` times.
     """
     run, alert = repositories.runs.lock(given.run_id), repositories.alerts.find(given.alert_id)
     if run is None or alert is None:
         raise UnknownAlert.by_id(given.alert_id)
+    if repositories.alerts.count_acknowledgements(run.id, alert.kind) >= MAX_ACKNOWLEDGEMENTS:
+        raise InvalidField(
+            f"the alerts of one run and kind can be acknowledged at most {MAX_ACKNOWLEDGEMENTS} times; silence them"
+        )
     noted = {"acknowledged_at": now, "acknowledged_by": given.by, "note": given.note}
     acknowledged = advance(alert, Change.ACKNOWLEDGED, **noted)
     repositories.alerts.save(acknowledged)

@@ -30,6 +30,8 @@ _Part = TypeVar("_Part")
 MAX_READS = 128
 # A Parquet file holds some 40 MB until its reader has taken the part that was written last.
 MAX_EXPORTS = 8
+# A key whose reader is slow leaves turns for the others.
+MAX_EXPORTS_OF_ONE = 3
 # A report with long responses takes half a second. If they waited among other reads, those would wait for all of them.
 MAX_REPORTS = 8
 
@@ -41,27 +43,39 @@ class Admission:
     Attributes:
         most: The largest number of requests at a time.
         refusal: The message for a request that exceeds it.
-        count: The number of admitted requests.
+        most_of_one: The largest number of requests of one caller at a time; None for no limit of its own.
     """
 
     most: int
     refusal: str
-    count: int = 0
+    most_of_one: int | None = None
+    _callers: list[str | None] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """The number of admitted requests."""
+        return len(self._callers)
 
     @contextmanager
-    def admit(self) -> Iterator[None]:
+    def admit(self, caller: str | None = None) -> Iterator[None]:
         """Count a request until the block ends.
 
+        Args:
+            caller: The key of the request; None if nobody needs one.
+
         Raises:
-            Unavailable: If the largest number of requests is admitted already.
+            Unavailable: If the largest number of requests, or of those of this caller, is admitted already.
         """
         if self.count >= self.most:
             raise Unavailable(self.refusal)
-        self.count += 1
+        most = self.most_of_one
+        if caller is not None and most is not None and self._callers.count(caller) >= most:
+            raise Unavailable(f"{most} requests of this kind are under way with this key; send again later")
+        self._callers.append(caller)
         try:
             yield
         finally:
-            self.count -= 1
+            self._callers.remove(caller)
 
 
 def waiting_reads() -> Admission:
@@ -91,7 +105,8 @@ class Turns(Admission):
 
 def exports() -> Turns:
     """Return the limit of the exports that are running."""
-    return Turns(MAX_EXPORTS, f"{MAX_EXPORTS} exports are under way, the most at once; send it again later")
+    refusal = f"{MAX_EXPORTS} exports are under way, the most at once; send it again later"
+    return Turns(MAX_EXPORTS, refusal, MAX_EXPORTS_OF_ONE)
 
 
 def incident_reports() -> Turns:

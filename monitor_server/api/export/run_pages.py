@@ -84,7 +84,8 @@ def require_unchanged(reading: Repositories, run: ExportedRun) -> None:
         raise Unavailable(f"the steps of run {run.id} were thinned while it was exported; export it again")
     if row["quarantined_at"] is not None and "quarantined" not in heading:
         raise Unavailable(f"the run {run.id} was quarantined while it was exported; export it again")
-    if not run.begun.items() <= reading.attempts.positions(run.id).items():
+    # A number that is used again after a reset begins at a later position.
+    if reading.attempts.count(run.id, begun_until=max(run.begun.values(), default=0)) < len(run.begun):
         raise Unavailable(f"the run {run.id} was reset while it was exported; export it again")
 
 

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Send
 
 from monitor_server.access.enforcement import ENFORCEMENT
-from monitor_server.api.dependencies import Collector, Serving
+from monitor_server.api.dependencies import Asking, Collector, Serving
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.api.export.parquet import export_parquet
@@ -31,8 +31,8 @@ _FILE = {
 }
 
 
-async def _admit(collector: Serving) -> AsyncIterator[None]:
-    with collector.exports.admit():
+async def _admit(collector: Serving, asking: Asking) -> AsyncIterator[None]:
+    with collector.exports.admit(asking.counted_as):
         yield
 
 

@@ -26,6 +26,8 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/silences")
 
+MAX_SILENCES = 1_000  # of a project; each batch whose run has alerts reads them
+
 SilenceState = Literal["scheduled", "active", "ended"]
 Seconds = Annotated[float, Field(ge=0, le=2**40, allow_inf_nan=False, strict=True)]
 
@@ -107,6 +109,8 @@ async def create(body: SilenceBody, collector: Serving, asking: Asking) -> Silen
 
     def write(repositories: Repositories) -> None:
         project, severity = _find_reach(repositories, body, asking)
+        if repositories.silences.count_in_force(project) >= MAX_SILENCES:
+            raise InvalidField(f"a project can have at most {MAX_SILENCES} silences in force; end one first")
         silence = Silence(
             id=silence_id,
             project=project,

@@ -217,6 +217,11 @@ class Alerts:
             insert(acknowledgements), number_rows(self._connection, acknowledgements, [row], run_id=run_id)
         )
 
+    def count_acknowledgements(self, run_id: str, kind: str) -> int:
+        """Return the number of acknowledgements of the alerts of one run and kind."""
+        here = (acknowledgements.c.run_id == run_id) & (acknowledgements.c.kind == kind)
+        return self._connection.execute(select(func.count()).where(here)).scalar_one()
+
     def acknowledgements_after(self, run_id: str, position: int) -> dict[int, StoredAcknowledgement]:
         """Return the acknowledgements that follow a position of the log, by position."""
         query = select(acknowledgements.c.position, *_ACKNOWLEDGEMENT).where(
@@ -242,8 +247,8 @@ class Alerts:
 
     def project(self, alert_id: str) -> str | None:
         """Return the project of an alert's run, or None if no alert has this id."""
-        row = self.view(alert_id)
-        return None if row is None else str(row["project"])
+        query = select(runs.c.project).join(alerts, alerts.c.run_id == runs.c.id).where(alerts.c.id == alert_id)
+        return self._connection.scalar(query)
 
     def page(
         self,

@@ -129,6 +129,11 @@ class Attempts:
         rows = self._connection.execute(_POSITIONS, {"run": run_id})
         return {attempt: position for attempt, position in rows}  # noqa: C416 - rows are not pairs to mypy
 
+    def count(self, run_id: str, *, begun_until: int) -> int:
+        """Return how many attempts of a run began at a position of the log or before it."""
+        here = (attempts.c.run_id == run_id) & (attempts.c.position <= begun_until) & (attempts.c.world_size != REMOVED)
+        return self._connection.execute(select(func.count()).where(here)).scalar_one()
+
     def mark_removed(self, run_id: str, *, above: int) -> bool:
         """Hide every later attempt from readers; `Retention.remove_attempt_rows` then removes their rows.
 

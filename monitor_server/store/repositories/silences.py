@@ -12,6 +12,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
+    func,
     insert,
     literal_column,
     or_,
@@ -144,6 +145,11 @@ class Silences:
         )
         found = [_silence(row) for row in self._connection.execute(query).mappings()]
         return sorted(found, key=lambda silence: -(silence.ends_at or float("inf")))
+
+    def count_in_force(self, project: str | None) -> int:
+        """Return the number of silences of a project, or of those for all projects, that have not ended."""
+        query = select(func.count()).where(_IN_FORCE, _SILENCE.project.is_not_distinct_from(project))
+        return self._connection.execute(query).scalar_one()
 
     def has_due(self, *, now: float) -> bool:
         """Return whether a silence begins or ends now, or is not applied to every alert yet."""

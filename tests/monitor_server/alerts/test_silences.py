@@ -348,3 +348,16 @@ def test_comments_are_bounded(live, monkeypatch):
     step(live, 1, warn=1.0)
     path = f"/alerts/{alert(live)['id']}/comments"
     assert [post(live, path, text="t")["status_code"] for _ in range(3)] == [200, 200, 422]
+
+
+def test_acknowledgements_and_silences_are_bounded(live, monkeypatch):
+    """Detection reads every acknowledgement of a run, and each change of its alerts every silence in force."""
+    monkeypatch.setattr("monitor_server.alerts.acknowledgement.MAX_ACKNOWLEDGEMENTS", 2)
+    monkeypatch.setattr("monitor_server.api.routes.silences.MAX_SILENCES", 2)
+    step(live, 1, warn=1.0)
+    path = f"/alerts/{alert(live)['id']}/ack"
+    assert [post(live, path)["status_code"] for _ in range(3)] == [200, 200, 422]
+    made = [post(live, "/silences", project="default", minutes=5) for _ in range(3)]
+    assert [each["status_code"] for each in made] == [200, 200, 422]
+    assert post(live, f"/silences/{made[0]['id']}/end")["status_code"] == 200
+    assert post(live, "/silences", project="default", minutes=5)["status_code"] == 200

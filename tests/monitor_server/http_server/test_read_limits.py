@@ -6,7 +6,10 @@ import selectors
 import socket
 from urllib.parse import urlsplit
 
-from monitor_server.http_server.read_limits import MAX_READS
+import pytest
+
+from monitor_server.errors import Unavailable
+from monitor_server.http_server.read_limits import MAX_EXPORTS_OF_ONE, MAX_READS, exports
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS
 
@@ -47,3 +50,17 @@ def test_a_read_beyond_those_that_may_wait_is_refused_at_once(start_collector):
         answers = [_read_all(connection) for connection in waiting]
     assert {head[0].split()[1] for head, _ in answers} == {"200"}
     assert live.get("/runs")["items"] == []
+
+
+def test_one_key_leaves_exports_to_the_others():
+    """A reader that takes nothing holds its turn; it may be one of a project, and would stop those of all projects."""
+    limit = exports()
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_EXPORTS_OF_ONE):
+            stack.enter_context(limit.admit("slow"))
+        with pytest.raises(Unavailable, match="3 requests of this kind"), limit.admit("slow"):
+            pass
+        stack.enter_context(limit.admit("another"))
+        stack.enter_context(limit.admit(None))
+    with limit.admit("slow"):
+        assert limit.count == 1
