@@ -214,6 +214,6 @@ def _response(status: int, error: str, detail: str) -> bytes:
     body = json.dumps({"error": error, "detail": detail}).encode()
     head = (
         f"HTTP/1.1 {status} {phrases[status]}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
-        f"connection: close\r\n{'retry-after: 1' if status == 503 else 'x-content-type-options: nosniff'}\r\n\r\n"  # noqa: PLR2004
+        "connection: close\r\nretry-after: 1\r\nx-content-type-options: nosniff\r\n\r\n"
     )
     return head.encode() + body

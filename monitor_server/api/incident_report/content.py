@@ -12,8 +12,10 @@ from monitor_server.api.schemas import (
     RunDetail,
     Schema,
     SeriesItem,
+    action_item,
     alert_item,
     forecast_item,
+    phase_items,
     run_detail,
 )
 from monitor_server.attribution.vitals import VITALS
@@ -77,15 +79,9 @@ def read_incident(
         written_at=now,
         alert=alert,
         run=run_detail(run_row, seen, max_signals=max_signals),
-        phases=[
-            PhaseItem.model_validate({"phase": phase, "from_step": first, "to_step": last})
-            for phase, first, last in reading.phases.all(run_id)
-        ],
+        phases=phase_items(reading.phases.all(run_id)),
         alerts=[alert_item(each) for each in reading.alerts.page(run_id=run_id, limit=MAX_LISTED)],
-        actions=[
-            ActionItem.model_validate(each | {"attempt": ordinals[each["attempt"]][0]})
-            for each in reading.actions.page(run_id, limit=MAX_LISTED)
-        ],
+        actions=[action_item(each, ordinals) for each in reading.actions.page(run_id, limit=MAX_LISTED)],
         attribution=explained if texts else _without_texts(explained),
         forecast=None if saved is None else forecast_item(saved.step, saved.state),
         signals=[

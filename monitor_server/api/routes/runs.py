@@ -1,7 +1,7 @@
 """One run, and its series, steps, responses, phases and actions."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from pydantic import Field
@@ -21,6 +21,8 @@ from monitor_server.api.schemas import (
     RunDetail,
     SeriesItem,
     StepItem,
+    action_item,
+    phase_items,
     response_item,
     response_numbers,
     run_detail,
@@ -196,12 +198,7 @@ def response_pairs(
 def phases(run_id: str, reading: Reading) -> ItemList[PhaseItem]:
     """List the phases of the run, the oldest first."""
     require_run(reading, run_id)
-    return ItemList(
-        items=[
-            PhaseItem.model_validate({"phase": phase, "from_step": first, "to_step": last})
-            for phase, first, last in reading.phases.all(run_id)
-        ]
-    )
+    return ItemList(items=phase_items(reading.phases.all(run_id)))
 
 
 @router.get("/{run_id}/actions", responses=NOT_FOUND)
@@ -209,14 +206,10 @@ def actions(run_id: str, reading: Reading, cursor: Cursor, limit: PageLimit = 10
     """List the trainer's actions about alerts: taken, only planned in a dry run, or refused; the newest first."""
     require_run(reading, run_id)
     ordinals = reading.attempts.ordinals(run_id)
-
-    def item(row: dict[str, Any]) -> ActionItem:
-        return ActionItem.model_validate(row | {"attempt": ordinals[row["attempt"]][0]})
-
     return item_list(
         lambda most: reading.actions.page(run_id, limit=most, before=cursor),
         limit=limit,
-        item=item,
+        item=lambda row: action_item(row, ordinals),
         cursor=lambda row: row["number"],
     )
 

@@ -13,6 +13,7 @@ from monitor_server.api.schemas.alerts import (
     HistoryItem,
     JudgementItem,
     RequestItem,
+    action_item,
     alert_item,
 )
 from monitor_server.api.schemas.base import Body, Schema
@@ -33,6 +34,7 @@ from monitor_server.api.schemas.runs import (
     StepEvent,
     StepItem,
     group_item,
+    phase_items,
     row_item,
     run_detail,
     run_item,
@@ -71,9 +73,11 @@ __all__ = [
     "StepEvent",
     "StepItem",
     "ViewEvent",
+    "action_item",
     "alert_item",
     "forecast_item",
     "group_item",
+    "phase_items",
     "response_item",
     "response_numbers",
     "row_item",

@@ -121,6 +121,11 @@ class ActionItem(Schema):
     forks: list[ForkItem]
 
 
+def action_item(row: Mapping[str, Any], ordinals: Mapping[int, tuple[int, int]]) -> ActionItem:
+    """Make an action from its row, and from the ordinals of its run's attempts."""
+    return ActionItem.model_validate({**row, "attempt": ordinals[row["attempt"]][0]})
+
+
 class ActionEvent(ActionItem):
     """An action, in the form of the stream."""
 

@@ -1,7 +1,7 @@
 """Runs, their attempts, signals, steps and phases."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue
@@ -167,6 +167,13 @@ class PhaseItem(Schema):
     phase: Phase
     from_step: int
     to_step: int | None
+
+
+def phase_items(rows: Iterable[tuple[str, int, int | None]]) -> list[PhaseItem]:
+    """Make the phases of a run from their names, first and last steps."""
+    return [
+        PhaseItem.model_validate({"phase": phase, "from_step": first, "to_step": last}) for phase, first, last in rows
+    ]
 
 
 class StepEvent(Schema):
