@@ -15,7 +15,7 @@ from monitor_server.action_links.using import LinkState, LinkUse
 from monitor_server.api.dependencies import Asking, Collector, Serving, client_address
 from monitor_server.api.schemas import Schema
 from monitor_server.api.use_cases.use_action_link import use_action_link
-from monitor_server.errors import OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable
+from monitor_server.errors import InvalidField, OutcomeUnknown, RequestNotPossible, TooManyRequests, Unavailable
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["pages", "router"]
@@ -84,7 +84,7 @@ async def confirm_link(token: str, request: Request, collector: Serving) -> HTML
             return _page(draw_unknown(found), status=error.status, extra=error.headers)
     except (TooManyRequests, Unavailable) as error:
         return _refusal(error)
-    except RequestNotPossible as error:
+    except (RequestNotPossible, InvalidField) as error:
         return _page(draw_problem("Nothing was done", f"{error}."), status=error.status)
     return await _answer(use, token, collector)
 

@@ -4,7 +4,7 @@ from monitor_server.action_links.signing import hash_token
 from monitor_server.action_links.using import LinkState, LinkUse, use_link
 from monitor_server.alerts.silencing import AppliedSilences
 from monitor_server.api.running_collector.collector import Collector
-from monitor_server.errors import OutcomeUnknown, RequestNotPossible
+from monitor_server.errors import InvalidField, OutcomeUnknown, RequestNotPossible
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["use_action_link"]
@@ -17,6 +17,7 @@ async def use_action_link(collector: Collector, token: str, confirmation: str) -
 
     Raises:
         RequestNotPossible: If the trainer cannot receive the request; the link can be used again.
+        InvalidField: If the alerts of the run and kind were acknowledged too often.
         Unavailable: If nothing was begun.
         OutcomeUnknown: If the change may have been stored.
     """
@@ -33,7 +34,7 @@ async def use_action_link(collector: Collector, token: str, confirmation: str) -
     under_way = collector.writer.submit(hash_token(token), write)
     try:
         use, applied = await collector.deliveries.wait(under_way)
-    except RequestNotPossible:
+    except (RequestNotPossible, InvalidField):
         raise
     except Exception as error:
         raise OutcomeUnknown("the database has not confirmed the change") from error

@@ -300,6 +300,15 @@ def test_a_failure_before_the_press_is_said_to_have_changed_nothing(reader, monk
 
 
 @sqlite_only
+def test_a_link_of_an_alert_that_was_acknowledged_too_often_says_so(reader, monkeypatch):
+    """Nothing is written, and the link can be used again."""
+    monkeypatch.setattr("monitor_server.alerts.acknowledgement.MAX_ACKNOWLEDGEMENTS", 0)
+    answer = reader.press(reader.links()["acknowledge"])
+    assert (answer.status, "can be acknowledged at most 0 times" in answer.data.decode()) == (422, True)
+    assert reader.alert()["acknowledged_by"] is None
+
+
+@sqlite_only
 def test_a_press_whose_page_cannot_be_read_afterwards_is_still_done(reader, monkeypatch):
     """The page states the committed action, without the state of the alert, which is unknown."""
     token = reader.links()["silence_hour"]
