@@ -215,9 +215,7 @@ def build_collector(
         waiters=lambda: projector.waiters,
         record_bytes=lambda: projection.waiting_bytes,
     )
-    exposition.watch_caches(
-        {"runs_with_rules": lambda: known_rules.current.remembered_runs, "retention_runs": lambda: policy.thinned_runs}
-    )
+    exposition.watch_caches({"runs_with_rules": lambda: known_rules.current.remembered_runs})
     return collector
 
 

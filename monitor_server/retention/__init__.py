@@ -1,1 +1,1 @@
-"""Removes deleted runs and expired data in transactions of some milliseconds, so that ingest continues meanwhile."""
+"""Removes deleted runs and expired data in transactions of tens of milliseconds, so that ingest continues meanwhile."""

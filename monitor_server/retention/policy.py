@@ -16,12 +16,12 @@ from monitor_server.store.repositories import Repositories
 
 __all__ = ["Removed", "RetentionPolicy", "Task"]
 
-# A record has up to about 30 KB and a response up to 256 KB, so a slice takes some tens of milliseconds.
+# A record has up to about 30 KB and a response up to 256 KB, so a slice takes some tens of milliseconds. The first one
+# that thins the steps of a long run takes up to about 0.1 s, because it counts them.
 ROWS_PER_SLICE = 250
 RUNS_PER_SLICE = 100  # whose deletion begins in one transaction, with an entry of the audit log each
 # Ingest thins the old responses of a run that sends. The rest of a run is removed here after this time without a batch.
 SILENT_SECONDS = 60.0
-MAX_THINNED_RUNS = 4_096
 RETENTION = Caller(name="retention", scope=Scope.ADMIN)  # the author of the removals that the settings cause
 
 
@@ -43,6 +43,7 @@ class Task:
         limits: The limits that cause the removal; None if a person, a reset or ingest causes it.
         silent_since: For data of silent runs: the task is dropped if a batch has arrived since then, because the other
             tasks may take hours.
+        stride: For ``steps``: one of how many step numbers is kept; None until the first slice has counted the steps.
     """
 
     kind: Kind
@@ -50,15 +51,21 @@ class Task:
     kept_steps: int = 0
     limits: SavableLimits | None = None
     silent_since: float | None = None
+    stride: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """The result of a slice: the removed rows of a table, and whether the task has more to remove."""
+    """The result of a slice: the removed rows of a table, and the task that removes the others; None if it is done."""
 
     table: str
     rows: int
-    has_more: bool
+    rest: Task | None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more to remove."""
+        return self.rest is not None
 
 
 class RetentionPolicy:
@@ -77,13 +84,7 @@ class RetentionPolicy:
         self._settings = settings
         self._clock = clock
         self._may_be_ahead = may_be_ahead
-        self._thinned: dict[str, int | None] = {}  # the newest step of a run at which its old responses were removed
         self._audited_at = -math.inf  # when the whole audit log was last read
-
-    @property
-    def thinned_runs(self) -> int:
-        """The number of runs that it keeps in memory, at most `MAX_THINNED_RUNS`."""
-        return len(self._thinned)
 
     def deletes_runs(self, repositories: Repositories) -> bool:
         """Whether a limit deletes runs because of their age."""
@@ -121,7 +122,9 @@ class RetentionPolicy:
         """Return the removals that are due, without the urgent ones."""
         settings, retention, now = self._settings, repositories.retention, self._clock()
         limits = self._limits(repositories)
-        tasks = self._with_old_responses(repositories)
+        since = now - SILENT_SECONDS
+        silent = retention.with_old_responses(silent_since=since, kept_steps=settings.response_steps)
+        tasks = [Task(kind="old_responses", run_id=run_id) for run_id in silent]
         before = now - settings.audit_days * DAY_SECONDS
         is_held = self._may_be_ahead()
         if not is_held and self._has_old_entries(repositories, before=before, now=now):
@@ -155,17 +158,19 @@ class RetentionPolicy:
         retention = repositories.retention
         limits = task.limits
         if limits is not None and limits != self._limits(repositories):
-            return Removed(table=task.kind, rows=0, has_more=False)  # the next search uses the new limits
+            return Removed(table=task.kind, rows=0, rest=None)  # the next search uses the new limits
         if task.kind in ("audit_entries", "silences"):
-            return self._remove_old(repositories, task.kind)
+            return self._remove_old(repositories, task)
         if task.kind == "deleted_run":
             found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
-            return Removed(table="runs", rows=0, has_more=False) if found is None else _removal_of(found)
+            return Removed(table="runs", rows=0, rest=None) if found is None else _removal_of(found, task)
         if task.kind == "removed_attempts":
             found = retention.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
-            return Removed(table="attempts", rows=0, has_more=False) if found is None else _removal_of(found)
+            return Removed(table="attempts", rows=0, rest=None) if found is None else _removal_of(found, task)
         if task.kind == "old_responses":
-            return self._thin_responses(repositories, task.run_id)
+            kept = self._settings.response_steps
+            rows, has_more = retention.thin_responses(task.run_id, kept_steps=kept, limit=ROWS_PER_SLICE)
+            return Removed(table="responses", rows=rows, rest=task if has_more else None)
         since = task.silent_since
         # A run that trains loses records every few seconds: its first slice is recorded. Otherwise the last one is.
         is_first = task.kept_steps > 0 and not retention.has_thinned_records(task.run_id)
@@ -177,10 +182,11 @@ class RetentionPolicy:
             rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE, silent_since=since)
         else:
             most = self._settings.thinned_steps if limits is None else limits.thinned_steps
-            rows, has_more = retention.thin_steps(task.run_id, most=most, silent_since=since)
+            rows, stride = retention.thin_steps(task.run_id, most=most, silent_since=since, stride=task.stride)
+            task, has_more = replace(task, stride=stride), stride is not None
         if rows and (is_first if task.kept_steps else not has_more):
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")
-        return Removed(table=task.kind, rows=rows, has_more=has_more)
+        return Removed(table=task.kind, rows=rows, rest=task if has_more else None)
 
     def _limits(self, repositories: Repositories) -> SavableLimits:
         """Return the limits in force, without those that count days while the clock may be wrong."""
@@ -196,42 +202,18 @@ class RetentionPolicy:
             self._audited_at = now
         return repositories.audit_log.has_old(before=before, is_whole=is_whole)
 
-    def _remove_old(self, repositories: Repositories, table: str) -> Removed:
+    def _remove_old(self, repositories: Repositories, task: Task) -> Removed:
         """Remove entries of the audit log, or silences that have ended, by their age."""
         before = self._clock() - self._settings.audit_days * DAY_SECONDS
-        repository = repositories.audit_log if table == "audit_entries" else repositories.silences
+        repository = repositories.audit_log if task.kind == "audit_entries" else repositories.silences
         rows = repository.remove_old(before=before, limit=ROWS_PER_SLICE)
-        return Removed(table=table, rows=rows, has_more=rows == ROWS_PER_SLICE)
-
-    def _with_old_responses(self, repositories: Repositories) -> list[Task]:
-        silent = repositories.retention.with_old_responses(
-            silent_since=self._clock() - SILENT_SECONDS, kept_steps=self._settings.response_steps
-        )
-        return [
-            Task(kind="old_responses", run_id=run_id)
-            for run_id, newest in silent.items()
-            if self._thinned.get(run_id) != newest
-        ]
-
-    def _thin_responses(self, repositories: Repositories, run_id: str) -> Removed:
-        newest = repositories.runs.last_step(run_id)
-        rows = 0
-        if newest is not None:
-            whole_steps = self._settings.response_steps
-            rows = repositories.responses.thin(
-                run_id, newest_step=newest, whole_steps=whole_steps, limit=ROWS_PER_SLICE
-            )
-        if rows < ROWS_PER_SLICE:
-            if len(self._thinned) >= MAX_THINNED_RUNS:
-                self._thinned.clear()
-            self._thinned[run_id] = newest
-        return Removed(table="responses", rows=rows, has_more=rows == ROWS_PER_SLICE)
+        return Removed(table=task.kind, rows=rows, rest=task if rows == ROWS_PER_SLICE else None)
 
     def _record(self, repositories: Repositories, action: str, run_id: str, detail: str) -> None:
         project = repositories.runs.project(run_id)
         record_change(repositories, RETENTION, action, run_id, now=self._clock(), project=project, detail=detail)
 
 
-def _removal_of(found: tuple[str, int]) -> Removed:
+def _removal_of(found: tuple[str, int], task: Task) -> Removed:
     table, rows = found
-    return Removed(table=table, rows=rows, has_more=True)
+    return Removed(table=table, rows=rows, rest=task)

@@ -116,8 +116,9 @@ class RetentionWorker:
             if removed is None:
                 return
             self._report(removed)
-            if removed[-1].has_more:
-                tasks.append(task)
+            rest = removed[-1].rest
+            if rest is not None:
+                tasks.append(rest)
             self._pause(begun)
 
     def _pause(self, begun: float) -> None:

@@ -10,8 +10,6 @@ import pytest
 from monitor_server.access import rate_limits
 from monitor_server.ingest.record_log import known_runs, sampled_responses, step_shapes
 from monitor_server.ingest.validation import layouts, records
-from monitor_server.retention import policy
-from monitor_server.retention.policy import SILENT_SECONDS
 from monitor_server.rules import known_rules
 from monitor_server.step_processing.run_memory import compacted_runs, passed_alerts, signal_positions
 from monitor_server.step_processing.scheduling import known_verdicts
@@ -35,7 +33,6 @@ BOUNDS = (
     (completion, "MAX_FULL_STEPS"),
     (known_verdicts, "MAX_VERDICTS"),
     (known_rules, "MAX_REMEMBERED_RUNS"),
-    (policy, "MAX_THINNED_RUNS"),
     (rate_limits, "MOST_CALLERS"),
 )
 # Caches whose bound the runs of the test reach. The bound of the detectors is a parameter, and other caches need
@@ -47,7 +44,7 @@ FULL = {
 OTHERS = {
     "log_shared_runs", "log_ranks", "valid_names", "owned_runs", "watched_runs", "late_runs", "full_steps",
     "mended_runs", "crowded_runs", "runs_behind", "retried_runs", "waiting_writes", "detector_runs", "rule_runs",
-    "runs_of_others", "retention_runs",
+    "runs_of_others",
     "recent_verdicts", "link_addresses", "view_callers", "callers", "streams", "stream_events",
     "published_events", "accepted_messages", "relay_messages", "relay_senders",
 }  # fmt: skip
@@ -87,7 +84,7 @@ def live(start_collector, scripted, clock, monkeypatch):
     return start_collector(engine=scripted, clock=clock, retention_seconds=0.02, max_name_chars=77, response_steps=1)
 
 
-def test_no_cache_grows_beyond_its_bound(live, clock):
+def test_no_cache_grows_beyond_its_bound(live):
     """Five runs take turns: nothing is lost, and the sizes on `/metrics` are at most the bound."""
     rule = {"name": "high", "condition": "threshold", "signal": "reward/mean", "operator": ">", "value": 1.0}
     made = live.pool.request("POST", f"{live.url}/api/v1/rules", json={"rule": rule, "by": "ann"})
@@ -99,8 +96,6 @@ def test_no_cache_grows_beyond_its_bound(live, clock):
             assert answer.status == 200, answer.data
             for name, size in _entries(live).items():
                 largest[name] = max(largest.get(name, 0), size)
-    clock.now += SILENT_SECONDS + 1  # the responses of silent runs are thinned by retention
-    largest["retention_runs"] = eventually(lambda: _entries(live)["retention_runs"])
     assert {name for name, size in largest.items() if size == BOUND} >= FULL, largest
     unbounded_here = {"detector_runs", "rule_runs"}
     assert largest.pop("valid_names") <= NAMES_BOUND

@@ -9,7 +9,7 @@ from trainer_hooks import wire
 
 __all__ = ["SampledResponseLog"]
 
-MAX_CACHED_RUNS = 4_096
+MAX_CACHED_RUNS = 65_536  # some 200 bytes each; all are dropped at once, and thinned again at their next batch
 # A batch removes at most this many old responses plus twice the number that it brings, so that their number falls.
 THINNED_AT_ONCE = 250
 THINNING_INTERVAL_STEPS = 32  # thinning after each step would cost more than the few responses that wait

@@ -27,6 +27,7 @@ from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_loc
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.log.retention import LogRetention
 from monitor_server.store.repositories.removed_attempts import REMOVED, kept_attempts, removed_attempts
+from monitor_server.store.repositories.responses import Responses
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import is_active_column, status_column
 from monitor_server.store.repositories.runs import lock_in_order
@@ -143,14 +144,15 @@ class Retention:
     def remove_attempt_rows(self, run_id: str, *, limit: int) -> tuple[str, int] | None:
         """Remove rows of a run's removed attempts, and return their table and number; None once all are gone.
 
-        The compacted values, which may contain steps of these attempts, are removed first. The run is locked meanwhile:
-        a reset removes rows as well, after which a trainer may use the number of the attempt again.
+        The compacted values whose chunks the reset has removed come first. The run is locked meanwhile: a reset removes
+        rows as well, after which a trainer may use the number of the attempt again.
         """
-        self._connection.execute(select(runs.c.id).where(runs.c.id == run_id).with_for_update())
+        locked = select(runs.c.compacted_to).where(runs.c.id == run_id).with_for_update()
+        compacted_to = self._connection.execute(locked).scalar()
         attempt = self._connection.execute(removed_attempts(run_id).order_by(attempts.c.attempt).limit(1)).scalar()
         if attempt is None:
             return None
-        removed = self._remove_some(chunk_values, run_id, limit)
+        removed = self._remove_some(chunk_values, run_id, limit, chunk_values.c.first_step >= compacted_to)
         if removed:
             return chunk_values.name, removed
         removed = self._log.remove_attempt(run_id, attempt, limit=limit)
@@ -169,11 +171,18 @@ class Retention:
         return list(self._connection.execute(query).scalars())
 
     def with_more_steps(self, kept: int) -> list[str]:
-        """Return the runs that may have raw records of more than their newest ``kept`` steps."""
+        """Return the runs that may have raw records of more than their newest ``kept`` steps.
+
+        A run is left out until its projector has written again since the last thinning with this number.
+        """
         earlier = kept_attempts(runs.c.id).where(attempts.c.attempt < runs.c.last_attempt)
         query = select(runs.c.id).where(
             runs.c.deleted_at.is_(None),
             or_(runs.c.last_step >= kept, earlier.exists()),
+            or_(
+                runs.c.records_kept_steps.is_distinct_from(kept),
+                runs.c.records_thinned_at.is_distinct_from(runs.c.revision),
+            ),
             runs.c.records_thinned_to < runs.c.position,
         )
         return list(self._connection.execute(query).scalars())
@@ -198,7 +207,7 @@ class Retention:
             limit: The largest number of records, unless one block has more.
             silent_since: Nothing is removed if a batch has arrived since then.
         """
-        query = select(runs.c.records_thinned_to, runs.c.position)
+        query = select(runs.c.records_thinned_to, runs.c.position, runs.c.revision)
         row = self._lock_run(query, run_id, silent_since)
         if row is None:
             return 0, False
@@ -206,13 +215,15 @@ class Retention:
         if kept_steps:
             first_kept = first_of_newest(self._connection, run_id, kept_steps)
             if first_kept is None:
-                return 0, False
-            target = min(
-                target, self._log.position_of(run_id, *first_kept) - 1, *self._beginnings(run_id, first_kept[0])
-            )
+                target = 0
+            else:
+                before = self._log.position_of(run_id, *first_kept) - 1
+                target = min(target, before, *self._beginnings(run_id, first_kept[0]))
         removed, end, has_more = self._log.thin(run_id, after=row.records_thinned_to, up_to=target, limit=limit)
-        if end > row.records_thinned_to:
-            self._connection.execute(update(runs).where(runs.c.id == run_id), {"records_thinned_to": end})
+        thinned = {"records_thinned_to": max(end, row.records_thinned_to)}
+        if kept_steps and not has_more:
+            thinned |= {"records_kept_steps": kept_steps, "records_thinned_at": row.revision}
+        self._connection.execute(update(runs).where(runs.c.id == run_id), thinned)
         return removed, has_more
 
     def with_responses(self, *, silent_since: float) -> list[str]:
@@ -220,12 +231,28 @@ class Retention:
         held = exists(select(responses.c.number).where(responses.c.run_id == runs.c.id))
         return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), held)).scalars())
 
-    def with_old_responses(self, *, silent_since: float, kept_steps: int) -> dict[str, int]:
-        """Return the newest step of each silent run that has responses from before its newest ``kept_steps``."""
-        is_old = (responses.c.run_id == runs.c.id) & (responses.c.step <= runs.c.last_step - kept_steps)
-        held = exists(select(responses.c.number).where(is_old))
-        query = select(runs.c.id, runs.c.last_step).where(_is_silent(silent_since), held)
-        return {run_id: last_step for run_id, last_step in self._connection.execute(query)}  # noqa: C416 - not pairs
+    def with_old_responses(self, *, silent_since: float, kept_steps: int) -> list[str]:
+        """Return the silent runs with responses from before their newest ``kept_steps`` that are not thinned yet."""
+        up_to = runs.c.last_step - kept_steps
+        held = exists(select(responses.c.number).where(responses.c.run_id == runs.c.id, responses.c.step <= up_to))
+        is_due = runs.c.responses_thinned_to.is_distinct_from(up_to)
+        return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), is_due, held)).scalars())
+
+    def thin_responses(self, run_id: str, *, kept_steps: int, limit: int) -> tuple[int, bool]:
+        """Thin the responses from before a run's newest ``kept_steps``, as `Responses.thin` does.
+
+        Returns:
+            The number of removed responses, at most ``limit``, and whether there may be more.
+        """
+        row = self._lock_run(select(runs.c.last_step), run_id, None)
+        if row is None or row.last_step is None:
+            return 0, False
+        old = Responses(self._connection)
+        removed = old.thin(run_id, newest_step=row.last_step, whole_steps=kept_steps, limit=limit)
+        if removed < limit:
+            thinned = {"responses_thinned_to": row.last_step - kept_steps}
+            self._connection.execute(update(runs).where(runs.c.id == run_id), thinned)
+        return removed, removed == limit
 
     def remove_responses(self, run_id: str, *, limit: int, silent_since: float | None = None) -> tuple[int, bool]:
         """Remove some sampled responses; return their number, and whether there may be more.
@@ -243,21 +270,33 @@ class Retention:
         query = select(runs.c.id).where(_is_silent(silent_since), is_due)
         return list(self._connection.execute(query).scalars())
 
-    def thin_steps(self, run_id: str, *, most: int, silent_since: float | None = None) -> tuple[int, bool]:
-        """Thin some of a run's steps; return the number of removed steps, and whether there are more to thin.
+    def thin_steps(
+        self, run_id: str, *, most: int, silent_since: float | None = None, stride: int | None = None
+    ) -> tuple[int, int | None]:
+        """Thin some of a run's steps.
 
         The first of every 2ᵏ step numbers is kept, at most ``most`` of the run, and all steps around its alerts. The
         steps kept of a longer run are among those kept of a shorter one, so that thinning can continue after the run
-        has continued. Nothing is removed if a batch has arrived since ``silent_since``.
+        has continued.
+
+        Args:
+            run_id: The run.
+            most: The largest number of steps that are kept.
+            silent_since: Nothing is removed if a batch has arrived since then.
+            stride: 2ᵏ, as the first slice has returned it; None for the first slice, which counts the steps.
+
+        Returns:
+            The number of removed steps, and 2ᵏ if there are more to thin, otherwise None.
         """
         query = select(runs.c.steps_thinned_to, runs.c.last_step)
         row = self._lock_run(query, run_id, silent_since)
         if row is None or row.last_step is None or self._connection.execute(removed_attempts(run_id)).first():
-            return 0, False
+            return 0, None
         last = self._connection.execute(select(func.max(steps.c.step)).where(steps.c.run_id == run_id)).scalar()
         last = max(row.last_step, last or 0)
         begin, end = row.steps_thinned_to, last + 1
-        stride = thinning_stride(self._connection, run_id, thinned_to=begin, last=last, most=most)
+        if stride is None:
+            stride = thinning_stride(self._connection, run_id, thinned_to=begin, last=last, most=most)
         removed = 0
         if stride > 1:
             begin, end = self._next_range(run_id, begin, end)
@@ -272,7 +311,7 @@ class Retention:
         if removed:
             thinned["has_thinned_steps"] = True
         self._connection.execute(update(runs).where(runs.c.id == run_id).values(thinned))
-        return removed, end <= last
+        return removed, stride if end <= last else None
 
     def _beginnings(self, run_id: str, attempt: int) -> Sequence[int]:
         """Return the positions of the log at which later attempts than one began, as far as they are known."""

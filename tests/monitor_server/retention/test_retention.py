@@ -11,12 +11,13 @@ from monitor_server.retention.policy import ROWS_PER_SLICE, RetentionPolicy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
 from monitor_server.store.database import Store
-from monitor_server.store.repositories import audit_log
+from monitor_server.store.repositories import audit_log, retention
 from monitor_server.store.repositories.log.blocks import SPAN, block_steps
 from monitor_server.store.tables import records
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.retention.runs import count_rows, sampled, send_everything
+from tests.store_connections import noted_statements
 from trainer_hooks import wire
 
 DAY = 86_400.0
@@ -231,8 +232,14 @@ def test_a_run_that_sends_again_before_its_turn_loses_nothing(start_collector, d
     assert (count_rows(database_url, run_id), _bodies(database_url, run_id)) == held
 
 
-def test_thinning_keeps_steps_whatever_their_numbers(start_collector):
+def _thin_steps(live, run_id, *, stride):
+    with live.app.state.collector.store.write() as repositories:
+        return repositories.retention.thin_steps(run_id, most=64, stride=stride)
+
+
+def test_thinning_keeps_steps_whatever_their_numbers(start_collector, monkeypatch):
     """A run of as few steps as may stay loses none; of a longer one the first of every so many numbers stays."""
+    monkeypatch.setattr(retention, "STEPS_PER_SLICE", 50)
     live = start_collector(stall_minimum_seconds=1e9)
     runs = {
         "odd": (range(5, 505, 10), 1),
@@ -242,10 +249,12 @@ def test_thinning_keeps_steps_whatever_their_numbers(start_collector):
     }
     for name, (numbers, stride) in runs.items():
         run_id = live.run(run=name, records=[_step(step) for step in numbers])
-        has_more = True
-        while has_more:
-            with live.app.state.collector.store.write() as repositories:
-                _, has_more = repositories.retention.thin_steps(run_id, most=64)
+        with noted_statements() as noted:
+            _, rest = _thin_steps(live, run_id, stride=None)
+            while rest is not None:
+                noted.clear()
+                _, rest = _thin_steps(live, run_id, stride=rest)
+                assert not any("RECURSIVE" in statement for statement, _ in noted), "the steps are counted once"
         firsts = {step // stride: step for step in reversed(numbers)}
         kept = [step["step"] for step in live.get(f"/runs/{run_id}/steps", limit=1000)["items"]]
         assert kept == sorted({*firsts.values(), numbers[-1]}), name
@@ -271,6 +280,13 @@ def test_old_responses_that_a_run_leaves_when_it_ends_are_thinned(keeping, datab
 
     # The newest ten of 64 steps, and one in 2³ before them: 63 // 8 is less than ten.
     eventually(lambda: kept() == [*range(0, 54, 8), *range(54, 64)])
+
+    def due(kept_steps):
+        with live.app.state.collector.store.read() as repositories:
+            return repositories.retention.with_old_responses(silent_since=clock.now, kept_steps=kept_steps)
+
+    eventually(lambda: due(10) == [])
+    assert due(9) == [run_id]
     engine.dispose()
 
 
@@ -308,6 +324,12 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
         (whole_blocks, True), (whole_blocks, True), (end - SPAN - 2 * whole_blocks, False),
     ]  # fmt: skip
     assert _bodies(database_url, run_id) == {(step, 0) for step in range(end - SPAN, end)}
+    with store.read() as repositories:
+        assert [repositories.retention.with_more_steps(kept) for kept in (1, 2)] == [[], [run_id]]
+    live.send(run="r", records=[_step(end)])
+    eventually(lambda: live.is_projected(run_id))
+    with store.read() as repositories:
+        assert repositories.retention.with_more_steps(1) == [run_id]
     other.close()
 
 

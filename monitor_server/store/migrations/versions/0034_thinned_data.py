@@ -1,0 +1,22 @@
+"""Up to where the records and the responses of runs were thinned, so that no run is examined twice."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0034"
+down_revision = "0033"
+branch_labels = None
+depends_on = None
+
+COLUMNS = ("records_kept_steps", "records_thinned_at", "responses_thinned_to")
+
+
+def upgrade() -> None:
+    for name in COLUMNS:
+        op.add_column("runs", sa.Column(name, sa.BigInteger()))
+
+
+def downgrade() -> None:
+    with op.batch_alter_table("runs") as runs:
+        for name in COLUMNS:
+            runs.drop_column(name)
