@@ -19,13 +19,17 @@ def describe_changes(before: bytes, after: bytes) -> str:
     Settings inside others are named by their path with dots. NaN equals NaN.
 
     Args:
-        before: The earlier configuration, a JSON object.
+        before: The earlier configuration as it was stored, a JSON object. If it is damaged, the text says so.
         after: The later configuration, a JSON object.
 
     >>> describe_changes(b'{"lr": 1e-6, "kl": {"beta": 0.04}}', b'{"lr": 5e-7, "kl": {"beta": 0.04}, "clip": 0.2}')
     'clip added as 0.2, lr from 1e-06 to 5e-07'
     """
-    old, new = dict(_flat(json.loads(before))), dict(_flat(json.loads(after)))
+    try:
+        old = dict(_flat(json.loads(before)))
+    except (ValueError, RecursionError):
+        return "the one before cannot be read"
+    new = dict(_flat(json.loads(after)))
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name, "") != new.get(name, "")]
     named = [_spell(name, old.get(name), new.get(name)) for name in differing[:MOST_NAMED]]
     more = len(differing) - len(named)

@@ -1,8 +1,11 @@
 """Refuses records whose summaries have another shape than the stored summaries of the same step."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
+
+import msgspec
 
 from monitor_server.errors import RecordError
 from monitor_server.ingest.validation.records import ValidRecord
@@ -13,6 +16,9 @@ from trainer_hooks import wire
 
 __all__ = ["StepShapes"]
 
+log = logging.getLogger(__name__)
+
+BAD_RECORD: Final = (msgspec.MsgspecError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 MAX_STEPS: Final = 4_096
 # Ranks send summaries of one shape. A step may have any number of records. Summaries that differ from the records that
 # are not read here are left out when the step is merged.
@@ -78,8 +84,17 @@ class StepShapes:
             shapes = {}
             for body in repositories.records.some_bodies(run_id, attempt, record.step, limit=RECORDS_COMPARED):
                 if body:  # retention has removed the body of the others
-                    shapes |= summary_shapes(wire.decode_record(body))
+                    shapes |= _shapes_of(run_id, record.step, body)
             self._shapes[key] = shapes
             if len(self._shapes) > MAX_STEPS:
                 self._shapes.popitem(last=False)
         return shapes
+
+
+def _shapes_of(run_id: str, step: int, body: bytes) -> dict[str, Shape]:
+    """Return the shapes of a stored record; one that cannot be decoded has none, because other ranks still send."""
+    try:
+        return summary_shapes(wire.decode_record(body))
+    except BAD_RECORD as error:
+        log.warning("a stored record of step %d of run %s cannot be decoded: %s", step, run_id, error)
+        return {}

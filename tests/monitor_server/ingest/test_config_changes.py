@@ -24,6 +24,12 @@ def test_settings_are_named_by_their_path(before, after, words):
     assert describe_changes(json.dumps(before).encode(), json.dumps(after).encode()) == words
 
 
+@pytest.mark.parametrize("before", [b'{"lr": \xff', b'{"lr": 1', b'{"a":' * 50_000 + b"1" + b"}" * 50_000])
+def test_a_damaged_configuration_is_replaced(before):
+    """Otherwise each new attempt of its run would be refused."""
+    assert describe_changes(before, b'{"lr": 1}') == "the one before cannot be read"
+
+
 def test_the_words_are_bounded():
     """Eight settings are named and the others counted; long names and values are cut."""
     after = {f"{index:03}{'n' * 500}": "v" * 5000 for index in range(300)}

@@ -5,6 +5,7 @@ as one row. Each block spans few steps, few sequence numbers and few bytes, so t
 sequence number, reads few other records.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, Protocol
@@ -21,6 +22,8 @@ __all__ = [
     "block_steps",
     "pack_blocks",
 ]
+
+log = logging.getLogger(__name__)
 
 # The steps of a block span a range of at most this many numbers, and so do its sequence numbers.
 SPAN: Final = 32
@@ -143,7 +146,7 @@ def block_entries(entries: bytes | None, *, seq: int, step: int, length: int = 0
     """Return sequence number, step and length of each record of a block.
 
     Args:
-        entries: The column of this name.
+        entries: The column of this name. If it is damaged, the block counts as one record, with a log line.
         seq: The column of this name.
         step: The column of this name.
         length: The bytes of all bodies. If it is 0, because the bodies are not read or retention has removed them, the
@@ -151,9 +154,13 @@ def block_entries(entries: bytes | None, *, seq: int, step: int, length: int = 0
     """
     if entries is None:
         return [(seq, step, length)]
-    numbers = _ENTRIES.decode(entries)
-    lengths = numbers[2::3] if length else [0] * (len(numbers) // 3)
-    return list(zip(numbers[::3], numbers[1::3], lengths, strict=True))
+    try:
+        numbers = _ENTRIES.decode(entries)
+        lengths = numbers[2::3] if length else [0] * (len(numbers) // 3)
+        return list(zip(numbers[::3], numbers[1::3], lengths, strict=True))
+    except (msgspec.DecodeError, ValueError) as error:
+        log.warning("the records of the log up to step %d, number %d, cannot be told apart: %s", step, seq, error)
+        return [(seq, step, length)]
 
 
 def block_steps(entries: bytes | None, *, seq: int, step: int) -> list[int]:

@@ -4,10 +4,13 @@ import json
 from contextlib import suppress
 
 import pytest
+import sqlalchemy
 
 from monitor_server.ingest.record_log.log_append import Log, LogMoved
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
+from monitor_server.store.tables import records
+from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 
@@ -42,6 +45,23 @@ def _stored(store, run="r"):
     assert positions[-1] == end
     assert positions == list(range(positions[0], end + 1))
     return [(record.rank, record.step) for record in found]
+
+
+def test_damaged_records_refuse_no_others(store, clock, create_log, caplog):
+    """A body that cannot be decoded has no shapes, and a block whose records cannot be told apart has one."""
+    summaries = {"x": {"type": "moments", "count": 1, "sum": 1.0}}
+    batches = [
+        create_batch(clock, rank=rank, records=[{"step": step, "seq": step, "summaries": summaries} for step in (1, 2)])
+        for rank in (0, 1)
+    ]
+    append(store, create_log(), batches[0])
+    with store.write():
+        damaged = {"body": b"\xc1", "entries": b"\xc1"}
+        current_connection().execute(sqlalchemy.update(records).values(damaged))
+    assert append(store, create_log(), batches[1]) == [(2, 0)]
+    assert append(store, create_log(), batches[0]) == [(1, 1)]
+    assert "cannot be decoded" in caplog.text
+    assert "cannot be told apart" in caplog.text
 
 
 def test_batches_of_one_commit_follow_each_other_in_each_log(store, clock, create_log):
