@@ -43,15 +43,17 @@ def reset_run(
         if not 1 <= attempt <= len(numbers):
             raise InvalidField(f"attempt must be one that the run has, 1 to {len(numbers)}, got {attempt}")
         number = numbers[attempt - 1]
+        spans = repositories.attempts.spans(run_id)[attempt:]
+        first_removed = min((span.first_step for span in spans if span.first_step is not None), default=None)
         seen = repositories.detector_states.load(run_id)
         if seen is not None and seen.attempt > number:
             repositories.detector_states.remove(run_id)
             repositories.rules.reset_states(run_id)
-            begun = [span.first_step for span in repositories.attempts.spans(run_id)[attempt:]]
-            repositories.phases.rewind(run_id, min((step for step in begun if step is not None), default=0))
+            repositories.phases.rewind(run_id, first_removed or 0)
             run.phase = Phase.UNKNOWN
         if repositories.attempts.mark_removed(run_id, above=number):
-            repositories.compaction.remove_all(run_id)
+            if first_removed is not None:
+                repositories.compaction.remove_from(run_id, first_removed)
             _remove_some_rows(repositories, run_id)
         run.attempt = number
         # The projector may still be before the attempt. Raised here, it would end the waits of the earlier attempts'

@@ -231,8 +231,8 @@ class Projection:
         run.quarantined_at = run.quarantine_reason = None
         context = self._open_context(repositories, run, now)
         waiting = self._waiting.take(context)
-        self._compacted.compact(context)
         run.has_ready_steps = not self._advance(context, waiting, most=most)
+        self._compacted.compact(context)
         state = self._tracker.encode(context)
         is_new = self._tick_rules(context, status) or is_new
         rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)

@@ -1,8 +1,8 @@
 """Signals of many steps as compressed columns, with summaries of short blocks for charts that show them all.
 
 A chunk contains the newest attempt's value of every step in a range. Unobserved steps contain the mark
-`step_signals.ABSENT`. A block is 64 rows of a chunk. Its summary contains the number of its values, the places of the
-least, of the largest and of the first NaN, and the mean of the finite values.
+`step_signals.ABSENT`. A block is 64 rows of a chunk. Its summary contains its least and its largest value, and the
+places of both and of the first NaN.
 """
 
 import struct
@@ -33,16 +33,14 @@ __all__ = [
 
 BLOCK_ROWS = 64
 NOWHERE = np.uint16(0xFFFF)
+# Earlier versions stored the number of the values in the first bytes, and their mean in the last ones.
 SUMMARY = np.dtype(
-    [
-        ("count", "<u2"),
-        ("at_minimum", "<u2"),
-        ("at_maximum", "<u2"),
-        ("at_nan", "<u2"),
-        ("minimum", "<f8"),
-        ("maximum", "<f8"),
-        ("mean", "<f8"),
-    ]
+    {
+        "names": ["at_minimum", "at_maximum", "at_nan", "minimum", "maximum"],
+        "formats": ["<u2", "<u2", "<u2", "<f8", "<f8"],
+        "offsets": [2, 4, 6, 8, 16],
+        "itemsize": 32,
+    }
 )
 STEP = np.dtype("<i8")
 # A compressed blob begins with the byte 0x28 of zstd.
@@ -50,6 +48,8 @@ REGULAR_MARK = b"r"
 GROUPED_MARK = b"g"
 _REGULAR = struct.Struct("<qqq")  # first step, stride, count
 _thread = threading.local()
+# A chunk has a thousand rows of 8 bytes. One damaged bit can let a blob declare any size.
+MAX_BLOB_BYTES = 2**20
 DAMAGE = (zstandard.ZstdError, ValueError)
 """The errors that decoding raises for damaged bytes."""
 
@@ -103,7 +103,15 @@ def decode_floats(encoded: bytes) -> NDArray[np.float64]:
 
 
 def _decompress(encoded: bytes) -> bytes:
-    """Decompress one blob. Each thread keeps a decompressor, because creating one takes longer than a chunk's blob."""
+    """Decompress one blob. Each thread keeps a decompressor, because creating one takes longer than a chunk's blob.
+
+    Raises:
+        ValueError: If the blob declares more bytes than a chunk can have.
+        zstandard.ZstdError: If its bytes are damaged in another way.
+    """
+    declared = zstandard.frame_content_size(encoded)
+    if declared > MAX_BLOB_BYTES:
+        raise ValueError(f"a blob of a chunk must have at most {MAX_BLOB_BYTES} bytes, and declares {declared}")
     decompressor = getattr(_thread, "decompressor", None)
     if decompressor is None:
         decompressor = _thread.decompressor = zstandard.ZstdDecompressor()
@@ -139,19 +147,19 @@ def read_values(encoded: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.i
 def summarise(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes:
     """Summarise each block of a signal of a chunk."""
     blocks = np.zeros(-(-len(values) // BLOCK_ROWS), dtype=SUMMARY)
-    for number, block in enumerate(blocks):
-        rows = np.flatnonzero(observed[number * BLOCK_ROWS : (number + 1) * BLOCK_ROWS]) + number * BLOCK_ROWS
-        is_nan = np.isnan(values[rows])
-        numbers, finite = rows[~is_nan], rows[np.isfinite(values[rows])]
-        block["count"] = len(rows)
-        block["at_nan"] = rows[is_nan][0] if is_nan.any() else NOWHERE
-        least = numbers[np.argmin(values[numbers])] if len(numbers) else NOWHERE
-        largest = numbers[np.argmax(values[numbers])] if len(numbers) else NOWHERE
-        block["at_minimum"], block["at_maximum"] = least, largest
-        block["minimum"] = values[least] if len(numbers) else np.nan
-        block["maximum"] = values[largest] if len(numbers) else np.nan
-        with np.errstate(over="ignore"):  # the sum of the largest floats is infinite, and so is their mean
-            block["mean"] = values[finite].mean() if len(finite) else np.nan
+    missing = (0, len(blocks) * BLOCK_ROWS - len(values))
+    values = np.pad(values, missing).reshape(-1, BLOCK_ROWS)
+    observed = np.pad(observed, missing).reshape(-1, BLOCK_ROWS)
+    begins = np.arange(len(blocks)) * BLOCK_ROWS
+    is_nan = observed & np.isnan(values)
+    blocks["at_nan"] = np.where(is_nan.any(axis=1), begins + is_nan.argmax(axis=1), NOWHERE)
+    is_number = observed & ~is_nan
+    has_numbers = is_number.any(axis=1)
+    for name, extreme, other in (("minimum", np.min, np.inf), ("maximum", np.max, -np.inf)):
+        found = extreme(np.where(is_number, values, other), axis=1, keepdims=True)
+        at = (is_number & (values == found)).argmax(axis=1)
+        blocks[name] = np.where(has_numbers, values[np.arange(len(blocks)), at], np.nan)
+        blocks[f"at_{name}"] = np.where(has_numbers, begins + at, NOWHERE)
     return blocks.tobytes()
 
 

@@ -52,6 +52,24 @@ def test_a_slice_projects_the_log_up_to_its_end(store, append, create_projection
         assert repositories.runs.find(run_id).position == done.position
 
 
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("stride", [1, 1_000])
+def test_each_slice_compacts_a_chunk_until_none_is_due(store, append, create_projection, stride):
+    """Of 32 steps that are numbered in any way, all but the newest are in chunks of six soon."""
+    run_id, projection = append(records=[{"step": step * stride} for step in range(28)]), create_projection()
+    while projection.project(store, run_id).has_more:
+        pass
+    with store.write() as repositories:
+        repositories.compaction.remove_from(run_id, 0)
+    found = []
+    for step in range(28, 32):
+        append(records=[{"step": step * stride}])
+        projection.project(store, run_id)
+        with store.read() as repositories:
+            found.append(repositories.compaction.count(run_id))
+    assert found == [0, 1, 2, 3]  # two steps after the last search the next one is due
+
+
 def test_a_slice_that_is_rolled_back_is_projected_again(store, append, create_projection):
     """A crash before the commit repeats nothing and skips nothing."""
     run_id, projection = append(records=[{"step": 1}, {"step": 2}]), create_projection()

@@ -8,14 +8,15 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from monitor_server.ingest.reset import reset_run
 from monitor_server.store import tables
 from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding import chunks
+from monitor_server.store.repositories.log.blocks import StoredRecord, pack_blocks
 from monitor_server.store.repositories.runs import Run
-from monitor_server.store.repositories.series import compaction, reading
+from monitor_server.store.repositories.series import compaction, reading, step_rows
 from monitor_server.store.repositories.steps import Step
 from tests.store_connections import current_connection
 
@@ -28,9 +29,10 @@ BITS = np.dtype("<u8")
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """Chunks of 8 steps behind a tail of 4, so that few steps are enough."""
+    """Chunks of 8 steps behind a tail of 4, and rows read two at a time, so that few steps are enough."""
     monkeypatch.setattr(compaction, "CHUNK_STEPS", 8)
     monkeypatch.setattr(compaction, "TAIL_STEPS", 4)
+    monkeypatch.setattr(step_rows, "ROWS_READ_AT_ONCE", 2)
 
 
 def _new_run(repositories):
@@ -210,17 +212,52 @@ def test_a_reset_that_removes_no_attempt_keeps_the_chunks(store, filled):
         repositories.attempts.enter(filled, 1, world_size=1, now=0.0, position=1)
         reset_run(repositories, filled, attempt=1, now=0.0)
         assert repositories.compaction.count(filled) == before
-        repositories.compaction.remove_all(filled)
+        repositories.compaction.remove_from(filled, 0)
         while repositories.compaction.compact(filled, newest_step=399):
             pass
         assert repositories.compaction.count(filled) == before
         assert len(repositories.series.read(filled, ["a"])[0].steps) == 400
 
 
+def test_a_reset_keeps_the_chunks_before_the_removed_attempts(store, filled):
+    """A stray attempt without a step costs no chunk; one from step 200 on costs those from there on."""
+
+    def first_steps(table):
+        query = select(table.c.first_step).where(table.c.run_id == filled).order_by(table.c.first_step)
+        return list(current_connection().execute(query).scalars())
+
+    stray = StoredRecord(position=9, batch=9, attempt=2, rank=0, seq=0, step=200, body=b"x")
+    with store.write() as repositories:
+        before = first_steps(tables.chunks)
+        for number in (1, 2, 3):
+            repositories.attempts.enter(filled, number, world_size=1, now=0.0, position=number)
+        repositories.records.add(filled, pack_blocks([stray], attempt=2, rank=0, begin=8))
+        reset_run(repositories, filled, attempt=2, now=0.0)
+        assert first_steps(tables.chunks) == first_steps(tables.chunk_values) == before
+        reset_run(repositories, filled, attempt=1, now=0.0)
+        assert set(repositories.attempts.ordinals(filled)) == {1}
+        assert first_steps(tables.chunks) == first_steps(tables.chunk_values) == list(range(0, 200, 8))
+
+
+def test_a_blob_that_declares_any_size_is_damaged():
+    """One flipped bit turns the size of 2 bytes into one of 8, and no memory has room for it."""
+    blob = bytearray(chunks.encode_floats(np.random.default_rng(1).normal(size=1_000)))
+    blob[4] ^= 0x80
+    with pytest.raises(chunks.DAMAGE):
+        chunks.decode_floats(bytes(blob))
+
+
 def test_a_block_says_where_its_extremes_are():
-    """Of [3, NaN, -1, inf, absent, 2]: least -1 at 2, largest inf at 3, NaN at 1, mean of 3, -1 and 2 is 4/3."""
+    """Of [3, NaN, -1, inf, absent, 2] the least is -1 at 2, the largest inf at 3, and the first NaN at 1.
+
+    Where all numbers of a block are infinite, no other value takes their place.
+    """
     values = np.array([3.0, np.nan, -1.0, np.inf, 0.0, 2.0])
     observed = np.array([True, True, True, True, False, True])
     (block,) = np.frombuffer(chunks.summarise(values, observed), dtype=chunks.SUMMARY)
-    assert (block["count"], block["minimum"], block["maximum"], block["mean"]) == (5, -1.0, np.inf, 4 / 3)
+    assert (block["minimum"], block["maximum"]) == (-1.0, np.inf)
     assert (block["at_minimum"], block["at_maximum"], block["at_nan"]) == (2, 3, 1)
+    values[:4] = [0.0, np.nan, np.inf, np.inf]
+    observed[[0, 5]] = False
+    (block,) = np.frombuffer(chunks.summarise(values, observed), dtype=chunks.SUMMARY)
+    assert (block["minimum"], block["at_minimum"], block["at_maximum"]) == (np.inf, 2, 2)

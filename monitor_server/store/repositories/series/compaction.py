@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from monitor_server.store.encoding.chunks import encode_column, encode_steps, encode_times, summarise
@@ -16,7 +17,8 @@ from monitor_server.store.tables import chunk_values, chunks, runs, signals, ste
 __all__ = ["CHUNK_STEPS", "Chunk", "Compaction"]
 
 CHUNK_STEPS = 1_000
-# The newest steps are not compacted, because late shards correct them, and each correction would remove its chunk.
+# The newest steps are not compacted, because late shards correct them, and each correction would remove its chunk. They
+# are counted, because a trainer may use any step numbers.
 TAIL_STEPS = 256
 
 
@@ -60,12 +62,15 @@ class Compaction:
         """
         if self._connection.execute(removed_attempts(run_id).limit(1)).first() is not None:
             return None
+        numbers = select(steps.c.step).where(steps.c.run_id == run_id, steps.c.step <= newest_step).distinct()
+        limit = self._connection.execute(numbers.order_by(steps.c.step.desc()).offset(TAIL_STEPS).limit(1)).scalar()
+        if limit is None:
+            return None
         ranges = self._connection.execute(
             select(chunks.c.first_step, chunks.c.end_step)
             .where(chunks.c.run_id == run_id)
             .order_by(chunks.c.first_step)
         ).all()
-        limit = newest_step - TAIL_STEPS
         ends = [(-1, 0), *((first, end) for first, end in ranges)]
         gaps = [(end, first) for (_, end), (first, _) in pairwise(ends) if first > end]
         for begin, end in gaps:
@@ -111,10 +116,16 @@ class Compaction:
         for first_step in list(self._connection.execute(select(chunks.c.first_step).where(here)).scalars()):
             self._remove(run_id, first_step)
 
-    def remove_all(self, run_id: str) -> None:
-        """Remove the chunks of a run; the rows of their values are removed later, and are not read meanwhile."""
-        self._connection.execute(delete(chunks).where(chunks.c.run_id == run_id))
-        self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": 0})
+    def remove_from(self, run_id: str, step: int) -> None:
+        """Remove the chunks of the steps from ``step`` on.
+
+        The rows of their values begin at `runs.compacted_to` from now on. They are removed later, and are not read
+        meanwhile.
+        """
+        of_run = chunks.c.run_id == run_id
+        self._connection.execute(delete(chunks).where(of_run, chunks.c.end_step > step))
+        end = self._connection.execute(select(func.max(chunks.c.end_step)).where(of_run)).scalar()
+        self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": end or 0})
 
     def count(self, run_id: str) -> int:
         """Return the number of chunks of a run."""
@@ -136,15 +147,16 @@ class Compaction:
         last = end if least == 1 and len(numbers) < CHUNK_STEPS else numbers[-1] + 1
         query_positions = select(signals.c.position).where(signals.c.run_id == run_id)
         positions = list(self._connection.execute(query_positions).scalars())
-        rows = read_step_rows(self._connection, run_id, [(begin, last - 1)])
+        parts = list(read_step_rows(self._connection, run_id, begin, last - 1))
+        packed = [row for part in parts for row in part.packed]
         return Chunk(
             first_step=begin,
             end_step=last,
-            steps=encode_steps(rows.steps),
-            times=encode_times(rows.times),
+            steps=encode_steps(np.concatenate([part.steps for part in parts])),
+            times=encode_times(np.concatenate([part.times for part in parts])),
             values={
                 position: (summarise(values, observed), encode_column(values, observed))
-                for position, (values, observed) in zip(positions, columns(rows.packed, positions), strict=True)
+                for position, (values, observed) in zip(positions, columns(packed, positions), strict=True)
                 if observed.any()
             },
         )

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 
 from sqlalchemy import Connection, bindparam, select
@@ -82,7 +82,7 @@ class Series:
         return [
             join_columns(
                 name,
-                [piece for pieces in (compacted, parts) if (piece := pieces.get(name)) is not None],
+                [*compacted.get(name, []), *parts.get(name, [])],
                 first_step=low,
                 last_step=high,
                 with_times=with_times,
@@ -92,7 +92,7 @@ class Series:
 
     def _read_compacted(
         self, run_id: str, positions: dict[str, int], rows: ChunkRows, *, by_summary: bool, with_times: bool
-    ) -> dict[str, Column]:
+    ) -> dict[str, list[Column]]:
         """Read the compacted values of signals."""
         if not rows.first_steps or not positions:
             return {}
@@ -110,7 +110,7 @@ class Series:
         }
         fetched = fetch_tuples(self._connection, _SUMMARIES if by_summary else _VALUES, asked)
         by_position = {value: name for name, value in positions.items()}
-        found: dict[str, Column] = {}
+        found: dict[str, list[Column]] = {}
         for position, group in groupby(fetched, key=itemgetter(0)):
             encoded = [(*extents[first], blob) for _, first, blob in group if first in extents]
             if not encoded:
@@ -120,23 +120,25 @@ class Series:
             except DAMAGE:
                 starts = {begin: first for first, (begin, _) in extents.items()}
                 raise DamagedChunks({starts[each[0]] for each in encoded if _is_damaged(read, each)}) from None
-            found[by_position[position]] = Column(
+            column = Column(
                 signal=by_position[position],
                 steps=rows.steps_at(places),
                 values=values,
                 times=None if times is None else times[places],
             )
+            found[column.signal] = [column]
         return found
 
     def _not_compacted(
         self, run_id: str, positions: dict[str, int], gaps: Sequence[tuple[int, int]], *, with_times: bool
-    ) -> dict[str, Column]:
+    ) -> dict[str, list[Column]]:
         """Read the values that no chunk contains from the rows of steps."""
-        rows = read_step_rows(self._connection, run_id, gaps)
-        parts: dict[str, Column] = {}
-        for name, (values, observed) in zip(positions, columns(rows.packed, list(positions.values())), strict=True):
-            whole = Column(signal=name, steps=rows.steps, values=values, times=rows.times if with_times else None)
-            parts[name] = whole.select(observed)
+        parts: dict[str, list[Column]] = {name: [] for name in positions}
+        # One query for each range: with ranges joined by OR, SQLite would read the whole run.
+        for rows in chain.from_iterable(read_step_rows(self._connection, run_id, first, last) for first, last in gaps):
+            for name, (values, observed) in zip(positions, columns(rows.packed, list(positions.values())), strict=True):
+                whole = Column(signal=name, steps=rows.steps, values=values, times=rows.times if with_times else None)
+                parts[name].append(whole.select(observed))
         return parts
 
 
