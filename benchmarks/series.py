@@ -70,7 +70,9 @@ def _fill(store: Store, steps: int) -> None:
         ]
         with store.write() as repositories:
             repositories.steps.put("r", chunk, replace=False, positions=positions)
-            repositories.compaction.compact("r", newest_step=start + CHUNK - 1)
+            due = repositories.compaction.next_chunk("r", newest_step=start + CHUNK - 1)
+            if due is not None:
+                repositories.compaction.add("r", due)
 
 
 def _print_table(repositories: Repositories, steps: int, repeats: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy
 
 from monitor_server.store.database import Store
+from monitor_server.store.tables import chunks
 
 _newest = threading.local()
 
@@ -26,6 +27,12 @@ def current_connection() -> sqlalchemy.Connection:
     connection: sqlalchemy.Connection | None = _newest.connection()
     assert connection is not None, "the newest transaction of this thread must be under way"
     return connection
+
+
+def count_chunks(run_id: str) -> int:
+    """Return the number of compacted ranges of a run, in a transaction of this thread."""
+    query = sqlalchemy.select(sqlalchemy.func.count()).where(chunks.c.run_id == run_id)
+    return int(current_connection().execute(query).scalar_one())
 
 
 def is_waiting_for_lock(store: Store) -> bool:

@@ -75,8 +75,8 @@ def fill(url: str, steps: int, signals: int) -> None:
         with store.write() as repositories:
             _add(repositories, start, values)
             if not start % (10 * ROWS) or start + ROWS >= steps:
-                while repositories.compaction.compact(RUN, newest_step=start + ROWS - 1):
-                    pass
+                while (chunk := repositories.compaction.next_chunk(RUN, newest_step=start + ROWS - 1)) is not None:
+                    repositories.compaction.add(RUN, chunk)
     store.close()
 
 

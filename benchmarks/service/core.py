@@ -50,7 +50,8 @@ class Core:
         """Append batches in one commit."""
         with self.store.write() as repositories:
             for batch in batches:
-                self._log.append(repositories, batch)
+                self._log.append_deferred(repositories, batch)
+            self._log.flush(repositories)
 
     def project(self, runs: list[str]) -> None:
         """Project all records of some runs, in turns."""

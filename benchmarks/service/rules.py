@@ -69,7 +69,8 @@ class _Bench:
         body = json.dumps(batch).encode()
         valid = read_batch(body, media_type=wire.JSON, encoding="", settings=self._settings, now=time.time())
         with self.store.write() as repositories:
-            self.run_id = self._log.append(repositories, valid).run_id
+            self.run_id = self._log.append_deferred(repositories, valid).run_id
+            self._log.flush(repositories)
         begin = time.thread_time()
         self._projection.project(self.store, self.run_id)
         return time.thread_time() - begin

@@ -99,6 +99,8 @@ def append(store: Store, clock: StepClock) -> Callable[..., str]:
         body = json.dumps({"schema_version": wire.SCHEMA_VERSION, "run": "r"} | batch).encode()
         valid = read_batch(body, media_type=wire.JSON, encoding="", settings=settings, now=clock.now)
         with store.write() as repositories:
-            return log.append(repositories, valid).run_id
+            appended = log.append_deferred(repositories, valid)
+            log.flush(repositories)
+        return appended.run_id
 
     return append_batch

@@ -27,14 +27,12 @@ class KnownRun:
 
     Attributes:
         run: The run. Only the columns that ingest uses are the same as in the store.
-        attempt_world_size: The largest world size of the newest attempt.
         signals: Its signals.
         last_seqs: The highest sequence number of each rank in the newest attempt.
         names: The signals of the last record. The run has all of them.
     """
 
     run: Run
-    attempt_world_size: int
     signals: SignalLimit
     last_seqs: dict[int, int] = field(default_factory=dict)
     names: Sequence[str] = ()
@@ -76,7 +74,7 @@ class KnownRun:
             or run.ended is not None
             or batch.end is not None
             or batch.config is not None
-            or batch.world_size > self.attempt_world_size
+            or batch.world_size > run.world_size
             or batch.capability != run.capability
             or (batch.source and batch.source != run.source)
             or (run.world_size > 1 and SEEN_SHARE not in self.signals.names)  # its first record adds the signal

@@ -99,12 +99,6 @@ class Log:
         self._deferred.clear()
         self._known.forget(run_id)
 
-    def append(self, repositories: Repositories, valid: ValidBatch) -> Appended:
-        """Append a batch."""
-        appended = self.append_deferred(repositories, valid)
-        self._write_deferred(repositories, ends_transaction=False)
-        return appended
-
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch; if it only continues its run, `flush` writes it with the other batches of the commit."""
         known = self._known.find(valid.run_id)
@@ -234,7 +228,7 @@ class Log:
             self._known.forget(run.id)
             return
         last_seqs[batch.rank] = repositories.records.last_seq(run.id, batch.attempt, batch.rank)
-        self._known.keep(KnownRun(run=run, attempt_world_size=run.world_size, signals=signals, last_seqs=last_seqs))
+        self._known.keep(KnownRun(run=run, signals=signals, last_seqs=last_seqs))
 
     def _select(
         self,

@@ -13,7 +13,7 @@ COMPACTION_STEPS: Final = 256
 
 @dataclass(slots=True)
 class _Search:
-    """The steps that a run has completed since its last search for a chunk, and the first step of the last chunk."""
+    """The steps that a run has completed after those of its last search, and the first step of the last chunk."""
 
     completed: int
     first_step: int = -1
@@ -49,5 +49,5 @@ class CompactedRuns:
             context.defer(lambda repositories: repositories.compaction.add(run.id, chunk))
         # A chunk that was written before may be removed by late steps again and again.
         if chunk is None or chunk.first_step <= search.first_step:
-            search.completed = 0
+            search.completed = len(context.completed)  # this search has not seen them
         search.first_step = -1 if chunk is None else chunk.first_step

@@ -44,7 +44,9 @@ def _append(store, log, run, *, step, rank, now):
     body = {"schema_version": 1, "run": run, "rank": rank, "world_size": RANKS, "records": [record]}
     valid = read_batch(json.dumps(body).encode(), media_type=wire.JSON, encoding="", settings=Settings(), now=now)
     with store.write() as repositories:
-        assert log.append(repositories, valid).accepted == 1
+        appended = log.append_deferred(repositories, valid)
+        log.flush(repositories)
+    assert appended.accepted == 1
 
 
 def test_caches_are_bounded_and_nothing_is_lost_with_what_they_drop(store, clock, log, projection):

@@ -44,7 +44,9 @@ class Bench:
         )
         valid = read_batch(body, media_type=wire.MSGPACK, encoding="", settings=self.settings)
         with self.store.write() as repositories:
-            return self.log.append(repositories, valid)
+            appended = self.log.append_deferred(repositories, valid)
+            self.log.flush(repositories)
+        return appended
 
     def project(self):
         """Project all that there is, and return how many slices it took."""

@@ -18,7 +18,7 @@ from monitor_server.store.repositories.log.blocks import StoredRecord, pack_bloc
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.repositories.series import compaction, reading, step_rows
 from monitor_server.store.repositories.steps import Step
-from tests.store_connections import current_connection
+from tests.store_connections import count_chunks, current_connection
 
 NAMES = ["a", "b", "c"]
 POSITIONS = {name: place for place, name in enumerate(NAMES)}
@@ -42,6 +42,14 @@ def _new_run(repositories):
     return name
 
 
+def _compact(repositories, run_id, *, newest_step):
+    """Compact the steps that are due first, and return whether there were any."""
+    chunk = repositories.compaction.next_chunk(run_id, newest_step=newest_step)
+    if chunk is not None:
+        repositories.compaction.add(run_id, chunk)
+    return chunk is not None
+
+
 VALUES = st.dictionaries(st.sampled_from(NAMES), st.floats(), max_size=3)
 WRITES = st.lists(
     st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 60), VALUES, st.booleans()), min_size=20, max_size=120
@@ -62,14 +70,14 @@ def test_summaries_hold_what_a_naive_reading_finds(store, monkeypatch, writes, s
         run_id = _new_run(repositories)
         rows = [Step(step=step, attempt=1, time=step / 3, signals=given) for (step, _), given in truth.items()]
         repositories.steps.put(run_id, rows, replace=False, positions=POSITIONS)
-        while repositories.compaction.compact(run_id, newest_step=64):
+        while _compact(repositories, run_id, newest_step=64):
             pass
         for attempt, step, given, compacts in writes[:8]:
             truth[step, attempt] = given
             row = Step(step=step, attempt=attempt, time=step / 3, signals=given)
             repositories.steps.put(run_id, [row], replace=True, positions=POSITIONS)
             if compacts:
-                repositories.compaction.compact(run_id, newest_step=64)
+                _compact(repositories, run_id, newest_step=64)
         found = repositories.series.read(run_id, NAMES, max_points=10, with_times=True)
     newest = {step: given for (step, _), given in sorted(truth.items())}
     for column in found:
@@ -126,9 +134,9 @@ def test_what_is_read_is_what_was_written_last(store, writes, span):
             row = Step(step=step, attempt=attempt, time=float(step), signals=values)
             repositories.steps.put(run_id, [row], replace=True, positions=POSITIONS)
             if compacts:
-                repositories.compaction.compact(run_id, newest_step=step)
+                _compact(repositories, run_id, newest_step=step)
         for _ in range(12):
-            repositories.compaction.compact(run_id, newest_step=64)
+            _compact(repositories, run_id, newest_step=64)
         low, high = span
         found = repositories.series.read(run_id, [*NAMES, "unknown"], from_step=low, to_step=high, with_times=True)
     newest = {step: values for (step, _), values in sorted(truth.items())}
@@ -155,7 +163,7 @@ def filled(store):
             Step(step=step, attempt=1, time=0.0, signals={"a": value}) for step, value in enumerate(values.tolist())
         ]
         repositories.steps.put(run_id, rows, replace=False, positions=POSITIONS)
-        while repositories.compaction.compact(run_id, newest_step=399):
+        while _compact(repositories, run_id, newest_step=399):
             pass
     return run_id
 
@@ -195,27 +203,27 @@ def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, mon
 def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, filled):
     """The step is read from its row until it is compacted again; the others stay."""
     with store.write() as repositories:
-        before = repositories.compaction.count(filled)
+        before = count_chunks(filled)
         mended = Step(step=20, attempt=2, time=0.0, signals={"a": 7.0})
         repositories.steps.put(filled, [mended], replace=True, positions=POSITIONS)
-        assert repositories.compaction.count(filled) == before - 1
+        assert count_chunks(filled) == before - 1
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
-        assert repositories.compaction.compact(filled, newest_step=399)
-        assert repositories.compaction.count(filled) == before
+        assert _compact(repositories, filled, newest_step=399)
+        assert count_chunks(filled) == before
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
 
 
 def test_a_reset_that_removes_no_attempt_keeps_the_chunks(store, filled):
     """Steps whose chunks are gone, as after a reset by an earlier version, are compacted again."""
     with store.write() as repositories:
-        before = repositories.compaction.count(filled)
+        before = count_chunks(filled)
         repositories.attempts.enter(filled, 1, world_size=1, now=0.0, position=1)
         reset_run(repositories, filled, attempt=1, now=0.0)
-        assert repositories.compaction.count(filled) == before
+        assert count_chunks(filled) == before
         repositories.compaction.remove_from(filled, 0)
-        while repositories.compaction.compact(filled, newest_step=399):
+        while _compact(repositories, filled, newest_step=399):
             pass
-        assert repositories.compaction.count(filled) == before
+        assert count_chunks(filled) == before
         assert len(repositories.series.read(filled, ["a"])[0].steps) == 400
 
 

@@ -47,13 +47,6 @@ class Compaction:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def compact(self, run_id: str, *, newest_step: int) -> bool:
-        """Compact the first steps that are not compacted, except the newest ones; return whether there were any."""
-        chunk = self.next_chunk(run_id, newest_step=newest_step)
-        if chunk is not None:
-            self.add(run_id, chunk)
-        return chunk is not None
-
     def next_chunk(self, run_id: str, *, newest_step: int) -> Chunk | None:
         """Encode the first steps that are not compacted, except the newest ones.
 
@@ -126,11 +119,6 @@ class Compaction:
         self._connection.execute(delete(chunks).where(of_run, chunks.c.end_step > step))
         end = self._connection.execute(select(func.max(chunks.c.end_step)).where(of_run)).scalar()
         self._connection.execute(update(runs).where(runs.c.id == run_id), {"compacted_to": end or 0})
-
-    def count(self, run_id: str) -> int:
-        """Return the number of chunks of a run."""
-        query = select(func.count()).select_from(chunks).where(chunks.c.run_id == run_id)
-        return int(self._connection.execute(query).scalar_one())
 
     def _encode_range(self, run_id: str, begin: int, end: int, *, least: int) -> Chunk | None:
         """Encode a chunk of the first steps in a range. If it contains all of them, it ends where the range ends."""

@@ -134,7 +134,6 @@ class Series:
     ) -> dict[str, list[Column]]:
         """Read the values that no chunk contains from the rows of steps."""
         parts: dict[str, list[Column]] = {name: [] for name in positions}
-        # One query for each range: with ranges joined by OR, SQLite would read the whole run.
         for rows in chain.from_iterable(read_step_rows(self._connection, run_id, first, last) for first, last in gaps):
             for name, (values, observed) in zip(positions, columns(rows.packed, list(positions.values())), strict=True):
                 whole = Column(signal=name, steps=rows.steps, values=values, times=rows.times if with_times else None)

@@ -188,4 +188,4 @@ def test_collectors_that_remove_the_same_old_responses_do_not_wait_for_each_othe
     with stores[0].write() as repositories, stores[1].write() as others:
         here.append_deferred(repositories, create_batch(clock, records=[{"step": 40, "responses": [RESPONSE]}]))
         others.limit_lock_waits(0.05)
-        other.append(others, create_batch(clock, rank=1, records=[{"step": 40, "responses": [RESPONSE]}]))
+        other.append_deferred(others, create_batch(clock, rank=1, records=[{"step": 40, "responses": [RESPONSE]}]))

@@ -31,7 +31,9 @@ def append(store, clock, log):
             json.dumps(body | fields).encode(), media_type=wire.JSON, encoding="", settings=SETTINGS, now=clock.now
         )
         with store.write() as repositories:
-            return log.append(repositories, valid)
+            appended = log.append_deferred(repositories, valid)
+            log.flush(repositories)
+        return appended
 
     return append
 
