@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(config: Config, ranks: Ranks) -> int:
     try:
         loop = _loop(config, ranks, _print if ranks.rank == 0 else lambda _: None)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ToolError) as error:
         return _fail(error, code=2)
     try:
         with loop.monitor:
@@ -56,6 +56,7 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
     Raises:
         ValueError: If the settings, the checkpoint or the connection cannot work.
         OSError: If the warm start cannot be read or written.
+        ToolError: If the search tool does not answer during the supervised start.
     """
     if config.is_llds_inert:
         report(

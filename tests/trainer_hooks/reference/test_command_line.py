@@ -1,12 +1,10 @@
 """`python -m trainer_hooks.reference`, from its options to its exit code."""
 
-import resource
-import signal
-
 import pytest
 import torch
 
 from tests.absent_library import run_module_without
+from tests.full_disk import disk_of
 from trainer_hooks.reference.__main__ import main
 
 
@@ -94,16 +92,19 @@ def test_a_start_that_is_refused_is_not_seen_by_the_collector(options, collector
 
 def test_a_full_disk_is_one_line_and_no_torn_file(options, tmp_path, capsys):
     """The checkpoint that does not fit leaves nothing behind, and ends the run with exit code 1."""
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails as on a full disk
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
+    with disk_of(20_000):
         assert main([*options, "--checkpoint-every", "1"]) == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
     assert "step-000001.pt cannot be written: " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warm_start_that_does_not_fit_on_the_disk_is_one_line_and_no_file(options, tmp_path, capsys):
+    """Nothing is trained yet: exit code 2, and the next run does not read an incomplete file."""
+    cache = tmp_path / "cache"
+    with disk_of(20_000):
+        assert main([*options, "--cache", str(cache), "--warm-steps", "1"]) == 2
+    assert "cannot be written: " in capsys.readouterr().err
+    assert list(cache.iterdir()) == []
 
 
 def test_a_file_that_cannot_be_written_is_one_line(options, tmp_path, capsys):

@@ -21,6 +21,7 @@ from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
 from trainer_hooks.reference.task_choice import build_policy_and_environment
+from trainer_hooks.reference.state_files import write_whole
 from trainer_hooks.signals import FamiliarTokens
 
 __all__ = ["Row", "read", "record", "write"]
@@ -139,10 +140,8 @@ def _settings(config: Config) -> dict[str, str]:
 
 
 def _keep(trainer: Trainer, familiar: FamiliarTokens, rows: list[Row], part: Path) -> None:
-    unfinished = part.with_suffix(".partial")
     kept = {"rows": rows, "trainer": trainer.state(), "familiar": familiar.state()}
-    torch.save(kept | {"settings": _settings(trainer.config)}, unfinished)
-    unfinished.replace(part)
+    write_whole(kept | {"settings": _settings(trainer.config)}, part)
 
 
 def _resume(trainer: Trainer, familiar: FamiliarTokens, part: Path) -> list[Row]:

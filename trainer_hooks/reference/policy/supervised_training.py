@@ -3,13 +3,13 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import torch
 from torch import Tensor
 
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Demonstration, Policy
+from trainer_hooks.reference.state_files import write_whole
 
 __all__ = ["locate_cached_weights", "read_or_train", "train_on_demonstrations"]
 
@@ -36,6 +36,9 @@ def read_or_train(policy: Policy, path: Path, train: Callable[[], None], *, repo
         path: The file. It is written atomically, even if several ranks write it at the same time.
         train: Trains the policy.
         report: Takes a line that says that the file was read.
+
+    Raises:
+        OSError: If the file cannot be written, as on a full disk.
     """
     if path.exists():
         # The file may come from a machine with a GPU that this machine lacks.
@@ -44,10 +47,7 @@ def read_or_train(policy: Policy, path: Path, train: Callable[[], None], *, repo
         return
     train()
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Each rank writes a temporary file with another name, because the ranks of a launch share a cache.
-    with NamedTemporaryFile(dir=path.parent, prefix=path.stem, suffix=".part", delete=False) as part:
-        torch.save(policy.state_dict(), part)
-    Path(part.name).replace(path)
+    write_whole(policy.state_dict(), path, is_shared=True)
 
 
 def train_on_demonstrations(
@@ -65,13 +65,16 @@ def train_on_demonstrations(
         policy: Trained in place.
         draw_batch: Returns the demonstrations of a step.
         steps: Updates, at least 1.
-        lr: Highest learning rate; it climbs for a tenth of the steps and then falls to zero.
+        lr: Highest learning rate; it climbs for a tenth of the steps, if that is more than one step, and then falls to
+            zero.
         context: A longer demonstration is cut to so many tokens.
         report: Takes a line of progress at the first step, at each hundredth, and at the last.
     """
     device = next(policy.parameters()).device
     optimiser = torch.optim.AdamW(policy.parameters(), lr=lr, weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, lr, total_steps=steps, pct_start=_CLIMB)
+    # OneCycleLR divides by zero if the climb is a single step, and a single step would have the rate zero.
+    climb = _CLIMB if _CLIMB * steps > 1 else 0.0
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, lr, total_steps=max(steps, 2), pct_start=climb)
     for step in range(steps):
         tokens, mask = (tensor.to(device) for tensor in _pad(draw_batch(), context))
         logprobs, _ = token_statistics(policy, tokens, mask)

@@ -9,8 +9,9 @@ import torch
 
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.run.trainer import Trainer
+from trainer_hooks.reference.state_files import write_whole
 
-__all__ = ["CheckpointError", "Checkpoints", "step_of", "write_whole"]
+__all__ = ["CheckpointError", "Checkpoints", "step_of"]
 
 CHANGEABLE_OF_RUN = {
     "steps", "method", "lambda_", "on_acceleration", "rollback_lr", "max_rollbacks", "fork_steps", "fork_questions",
@@ -100,21 +101,6 @@ class Checkpoints:
 
     def _all(self) -> list[Path]:
         return sorted(self.directory.glob("step-*.pt"))
-
-
-def write_whole(state: dict[str, Any], path: Path) -> None:
-    """Write tensors and plain values to a file, atomically.
-
-    Raises:
-        OSError: If it cannot be written, as on a full disk; an incomplete file is removed.
-    """
-    part = path.with_suffix(".part")
-    try:
-        torch.save(state, part)
-        part.replace(path)
-    except (OSError, RuntimeError) as error:  # torch raises RuntimeError on a full disk
-        part.unlink(missing_ok=True)
-        raise OSError(f"{path} cannot be written: {error}") from error
 
 
 def _settings(config: Config) -> dict[str, object]:

@@ -69,8 +69,9 @@ def test_a_server_that_is_down_at_the_start_is_an_error_of_one_line(options, unu
     assert f"must answer at http://127.0.0.1:{unused_port}/retrieve" in capsys.readouterr().err
 
 
-def test_a_server_that_dies_on_the_way_stops_the_run_before_the_update(options, capsys):
-    """Exit code 1, the reason in one line, and nothing trained on silent zeros."""
+@pytest.mark.parametrize(("taught", "code"), [([], 1), (["--protocol-steps=2"], 2)])
+def test_a_server_that_dies_on_the_way_stops_the_run_before_the_update(options, taught, code, capsys):
+    """Exit code 1, or 2 in the supervised start; the reason in one line, and nothing trained on silent zeros."""
     asked = []
 
     def answer(_, body):
@@ -80,7 +81,7 @@ def test_a_server_that_dies_on_the_way_stops_the_run_before_the_update(options, 
         return 200, answered([["x"] for _ in body["queries"]])
 
     with retrieval_server(answer) as url:
-        assert main([*options, f"--retriever={url}"]) == 1
+        assert main([*options, f"--retriever={url}", *taught]) == code
     printed = capsys.readouterr()
     assert "error: " in printed.err
     assert "step    1" not in printed.out

@@ -330,7 +330,7 @@ def test_a_warm_start_is_written_whole_beside_a_file_that_another_rank_is_writin
     warm_start(config)
     (kept,) = tmp_path.iterdir()
     kept.unlink()
-    unfinished = kept.with_suffix(".part")
+    unfinished = kept.with_name(f"{kept.name}.part")
     unfinished.mkdir()  # in the way of anybody who would write to this name
     model = warm_start(config)
     assert {path.name for path in tmp_path.iterdir()} == {kept.name, unfinished.name}

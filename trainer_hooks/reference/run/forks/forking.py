@@ -16,11 +16,12 @@ import msgspec
 import torch
 
 from trainer_hooks.forks import CONTROL, Choice, ForkMeasurement, choose
-from trainer_hooks.reference.run.checkpoints import Checkpoints, step_of, write_whole
+from trainer_hooks.reference.run.checkpoints import Checkpoints, step_of
 from trainer_hooks.reference.run.forks.contexts import ForkContexts
 from trainer_hooks.reference.run.forks.treatment_settings import adjustments
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
+from trainer_hooks.reference.state_files import write_whole
 from trainer_hooks.reference.updates.adjustment import Adjustment
 from trainer_hooks.wire import AlertNotice
 

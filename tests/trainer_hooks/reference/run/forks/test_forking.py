@@ -2,13 +2,12 @@
 
 import random
 import resource
-import signal
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 import torch
 
+from tests.full_disk import disk_of
 from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, newest_of, trainer_of, weights
 from trainer_hooks.forks import CONTROL, Estimate
 from trainer_hooks.reference.__main__ import main
@@ -258,19 +257,6 @@ def test_a_full_disk_among_forks_loses_none_that_is_finished(forked, uninterrupt
     forking = Forking(trainer_of(forked), Checkpoints(forked.checkpoints), reported.append)
     assert repr(forking.finish()) == repr(whole)
     assert len(reported) == 5
-
-
-@contextmanager
-def disk_of(most_bytes):
-    """Let every write of a larger file fail as on a full disk."""
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_forks_whose_checkpoint_cannot_be_read_end_in_one_line(tiny_cache, tmp_path, tiny, collector, capsys):
