@@ -18,6 +18,7 @@ except ModuleNotFoundError as missing:
     )
 
 from trainer_hooks.reference.config import Config
+from trainer_hooks.reference.custom_task.tool import ToolError
 from trainer_hooks.reference.experiments.arms import ARMS, PROBE_ARMS, SEEDS
 from trainer_hooks.reference.experiments.catalogue import EXPERIMENTS, REGIMES
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY, healthy_table
@@ -56,6 +57,7 @@ from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
 from trainer_hooks.reference.experiments.tables.step_size_sweep import sweep_table
 from trainer_hooks.reference.presets import PRESETS, require_own_model
+from trainer_hooks.reference.run.trainer import TrainingError
 
 __all__ = ["main"]
 
@@ -67,7 +69,7 @@ _OF_ONE_REGIME = (*EXPERIMENTS, "fair", "pilot", "rescue")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code."""
+    """Run the command line and return the exit code: 1 if a run that is not recorded yet cannot go on."""
     parser = _parser()
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -77,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _run(_jobs(name, given))
             except ValueError as error:  # settings or files that cannot work
                 parser.error(str(error))
+            except (TrainingError, ToolError, OSError) as error:
+                print(f"\nerror: {error}", file=sys.stderr)  # noqa: T201 - one line below the line of progress
+                return 1
         print(_tables(name, given))  # noqa: T201 - the table is what was asked for
         if name in _OF_ONE_REGIME and not any(_runs(given, _kind(name)).glob("*.jsonl.gz")):
             print(_nothing_recorded(_runs(given, _kind(name))), file=sys.stderr)  # noqa: T201

@@ -1,5 +1,6 @@
 """Measures of a recorded run: its collapse, its drift before that, and whether it stayed healthy. Pure Python."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,6 +15,7 @@ __all__ = [
     "block_means",
     "collapse_step",
     "drift",
+    "has_diverged",
     "series",
     "smooth",
     "stayed_healthy",
@@ -53,14 +55,22 @@ def smooth(values: Sequence[float], *, weight: float = 0.2) -> list[float]:
 
 
 def collapse_step(rewards: Sequence[float]) -> int | None:
-    """Find the first step, from 1, at which the average falls below half its running best for 10 steps."""
+    """Find the first step, from 1, at which the average falls below half its running best for 10 steps.
+
+    A run without such a step whose last reward is NaN has diverged there, and the step of its collapse is the last.
+    """
     best, below = 0.0, 0
     for step, average in enumerate(smooth(rewards), start=1):
         best = max(best, average)
         below = below + 1 if average < COLLAPSE_SHARE * best else 0
         if below == COLLAPSE_STEPS:
             return step - COLLAPSE_STEPS + 1
-    return None
+    return len(rewards) if has_diverged(rewards) else None
+
+
+def has_diverged(rewards: Sequence[float]) -> bool:
+    """Return whether the last reward is NaN: the weights gave no finite probabilities any more."""
+    return bool(rewards) and math.isnan(rewards[-1])
 
 
 def stayed_healthy(rewards: Sequence[float]) -> bool:

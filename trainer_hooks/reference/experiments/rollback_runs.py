@@ -17,10 +17,11 @@ from typing import Any
 
 import trainer_hooks
 from trainer_hooks.reference.config import Config
-from trainer_hooks.reference.experiments.run_recording import Row, write
-from trainer_hooks.reference.policy.warm_start import warm_start
+from trainer_hooks.reference.distributed import SINGLE_PROCESS, device_of
+from trainer_hooks.reference.experiments.run_recording import Row, divergence_row, write
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer
+from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 __all__ = ["RESCUED_STEPS", "RESCUES", "forks_path", "rescue"]
 
@@ -41,7 +42,8 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
     """Train one run under a separate collector and write every step that it took to ``path`` (``.jsonl.gz``).
 
     A step that was taken again after a rewind is there twice, with the number of its ``attempt``, from 1. If the run
-    was forked, the results of the forks are in a file beside it (``.forks.json``).
+    was forked, the results of the forks are in a file beside it (``.forks.json``). The recording of a run that diverges
+    ends with `divergence_row`.
 
     Args:
         config: The run's settings, ``on_acceleration`` among them.
@@ -49,18 +51,27 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
         report: Takes a line of progress every other step, and at each rewind.
 
     Raises:
+        ValueError: If the model or its task cannot be used.
         RuntimeError: If the collector does not start; the message holds its output.
     """
     with tempfile.TemporaryDirectory() as name, _collector(Path(name)) as url:
         folder = Path(name)
         log = folder / "log.jsonl"
         config = replace(config, url=url, log=log, checkpoints=folder / "checkpoints")
-        trainer = Trainer(config, warm_start(config, report=report))
+        device = device_of(config.device, SINGLE_PROCESS)
+        trainer = Trainer(config, *build_policy_and_environment(config, device, report=report))
         settings = {setting: str(value) for setting, value in asdict(config).items()}
         with trainer_hooks.connect(url, config.project, config.run_name, settings, source="reference") as monitor:
             loop = Loop(config, trainer, monitor, report)
-            loop.run()
-        taken = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            has_diverged = False
+            try:
+                loop.run()
+            except FloatingPointError as error:
+                has_diverged = True
+                report(f"{path.name.removesuffix('.jsonl.gz')} diverged: {error}")
+        taken = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+    if has_diverged:
+        taken.append(divergence_row(taken))
     path.parent.mkdir(parents=True, exist_ok=True)
     if loop.forked:
         forks = [asdict(replace(forked, rows={}, alerts=())) for forked in loop.forked]

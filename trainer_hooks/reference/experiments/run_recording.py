@@ -6,7 +6,8 @@ beside the recording, which itself is written atomically.
 
 import gzip
 import json
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from trainer_hooks.reference.experiments.fixed_contexts import FixedContexts
 from trainer_hooks.reference.experiments.measures import collapse_step, series
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
-from trainer_hooks.reference.task_choice import build_policy_and_environment
 from trainer_hooks.reference.state_files import write_whole
+from trainer_hooks.reference.task_choice import build_policy_and_environment
 from trainer_hooks.signals import FamiliarTokens
 
-__all__ = ["Row", "read", "record", "write"]
+__all__ = ["Row", "divergence_row", "read", "record", "write"]
 
 Row = dict[str, Any]
 """A step's numbers by signal name, and ``step``; a step with a probe also has the lists ``probe/…by_question``."""
@@ -46,6 +47,8 @@ def record(
 ) -> None:
     """Train one run to its end and write its telemetry to ``path`` (``.jsonl.gz``).
 
+    The recording of a run that diverges ends with `divergence_row`.
+
     Args:
         config: The run's settings.
         path: The file of the recording; the state of an interrupted run is beside it as ``.part``.
@@ -63,7 +66,12 @@ def record(
     familiar = FamiliarTokens()
     rows = _resume(trainer, familiar, part)
     while trainer.step_number < config.steps and not _is_finished(rows, after_collapse):
-        row = _row(trainer.step(), config, familiar)
+        try:
+            row = _row(trainer.step(), config, familiar)
+        except FloatingPointError as error:
+            rows.append(divergence_row(rows))
+            report(f"{path.name.removesuffix('.jsonl.gz')} diverged: {error}")
+            break
         if contexts is not None:
             row |= contexts.scores(model)
         rows.append(_round(row))
@@ -72,6 +80,11 @@ def record(
             _keep(trainer, familiar, rows, part)
     write(rows, path)
     part.unlink(missing_ok=True)
+
+
+def divergence_row(rows: Sequence[Row]) -> Row:
+    """Return the row of the step at which the weights gave no finite probabilities any more: its reward is NaN."""
+    return {"step": rows[-1]["step"] + 1 if rows else 1, "reward/mean": math.nan}
 
 
 def write(rows: Iterable[Row], path: Path) -> None:

@@ -32,7 +32,7 @@ from trainer_hooks.reference.updates.adjustment import Adjustment
 from trainer_hooks.reference.updates.batch import TrainingBatch, prepare, select
 from trainer_hooks.reference.updates.learner import Learner
 
-__all__ = ["StepResult", "Trainer", "TrainingError"]
+__all__ = ["DivergenceError", "StepResult", "Trainer", "TrainingError"]
 
 _RESEED = 1_000_003
 """Added to the seed after a rollback: far from the seed of any other run."""
@@ -40,6 +40,10 @@ _RESEED = 1_000_003
 
 class TrainingError(RuntimeError):
     """Training cannot go on; the message has the reason and what to change."""
+
+
+class DivergenceError(TrainingError, FloatingPointError):
+    """The weights give no finite probabilities any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class Trainer:
         """Pass over a rollout batch ``epochs`` times, measure, and return the measurements.
 
         Raises:
-            TrainingError: If the weights give no finite probabilities any more.
+            DivergenceError: If the weights give no finite probabilities any more.
         """
         config, learner = self.learner.config, self.learner
         learner.set_rate(self.step_number)
@@ -257,7 +261,7 @@ class Trainer:
     def _check_probabilities(self, batch: TrainingBatch) -> None:
         """Raise an error where the weights give no finite probabilities."""
         if not self.model.logits(self.model.hidden_states(batch.tokens[:1])[:, -1]).isfinite().all():
-            raise TrainingError(
+            raise DivergenceError(
                 f"logits must be finite, got NaN or Inf after the updates of step {self.step_number}: the weights are "
                 "lost; lower --lr, or go on from an older checkpoint with --resume"
             )

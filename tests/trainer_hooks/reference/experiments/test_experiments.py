@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import shutil
 from dataclasses import replace
@@ -18,7 +19,7 @@ from trainer_hooks.reference.experiments.figures.panels import COLOURS
 from trainer_hooks.reference.experiments.figures.recorded import recorded_figure
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.planned_runs import healthy_jobs, search_jobs
-from trainer_hooks.reference.experiments.run_recording import read, record, write
+from trainer_hooks.reference.experiments.run_recording import divergence_row, read, record, write
 from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
 from trainer_hooks.reference.experiments.tables.outcomes import share_interval, table
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
@@ -113,6 +114,26 @@ def test_a_dead_run_is_followed_for_a_while_and_left(tmp_path, tiny, monkeypatch
     )
     record(tiny, tmp_path / "run.jsonl.gz", after_collapse=1)
     assert [row["step"] for row in read(tmp_path / "run.jsonl.gz")] == [1, 2, 3]
+
+
+def test_a_run_that_diverges_is_recorded_as_a_collapse(tmp_path, tiny):
+    """The steps before it are kept, and a last row with a reward of NaN; the table counts it."""
+    path = tmp_path / "grpo-seed0.jsonl.gz"
+    record(replace(tiny, lr=1e30), path)
+    (row,) = read(path)
+    assert row["step"] == 1
+    assert math.isnan(row["reward/mean"])
+    write([{"step": 1, "reward/mean": 0.6}, divergence_row([{"step": 1}])], tmp_path / "grpo-seed1.jsonl.gz")
+    assert table(tmp_path, ["grpo"]).splitlines()[2].startswith("| grpo | 2/2 (16% to 100%) | 0: 1, 1: 2 |")
+
+
+def test_a_fault_that_is_no_collapse_ends_the_experiment_in_one_line(tmp_path, tiny_cache, capsys):
+    """The folder of recordings is a file: exit code 1, and nothing is recorded as a result."""
+    out = tmp_path / "file"
+    out.touch()
+    options = ["--arms", "grpo", "--seeds", "0", "--out", str(out), "--cache", str(tiny_cache), "--preset", "tiny"]
+    assert main(["lambda", *options]) == 1
+    assert "error: [Errno" in capsys.readouterr().err
 
 
 def test_a_recorded_row_is_plain_json_of_four_digits(tmp_path, tiny):

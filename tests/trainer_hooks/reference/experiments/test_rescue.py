@@ -6,7 +6,7 @@ import pytest
 
 from trainer_hooks.reference.experiments.__main__ import main
 from trainer_hooks.reference.experiments.rollback_runs import RESCUES, forks_path
-from trainer_hooks.reference.experiments.run_recording import read, write
+from trainer_hooks.reference.experiments.run_recording import divergence_row, read, write
 from trainer_hooks.reference.experiments.tables.forks import cost_table, forks_table
 from trainer_hooks.reference.experiments.tables.rollbacks import history, rescue_table, rewinds
 
@@ -60,6 +60,19 @@ def test_a_run_whose_twin_was_not_trained_is_shown_alone_and_named(tmp_path):
     assert output[2] == f"| {arm} | 3 | – | – | – | – | 40 → 30 | 100 | 0.90 | 0.90 | no twin |"
     assert output[-1] == f"- {arm}: no twin of seed 3 is recorded; `dynamics --arms grpo --seeds 3` trains it."
     assert "end above" not in "".join(output[3:])
+
+
+def test_a_rescued_run_that_diverged_does_not_end_above_its_twin(tmp_path):
+    """Its last reward is NaN, although the average of the rewards before it is above the twin's peak."""
+    arm = next(iter(RESCUES))
+    rescued, twins = tmp_path / "rescue", tmp_path / "runs"
+    for folder in (rescued, twins):
+        folder.mkdir()
+    write(rows_of([(range(1, 61), 0.6)]), twins / name("grpo", 0))
+    taken = rows_of([(range(1, 101), 0.9)])
+    write([*taken, divergence_row(taken) | {"attempt": 1}], rescued / name(arm, 0))
+    output = rescue_table(rescued, twins).splitlines()
+    assert output[2] == f"| {arm} | 0 | – | 0.60 | 0.60 | 0.60 | never | 101 | nan | nan | no |"
 
 
 def test_the_forks_of_a_run_are_printed_with_what_they_cost(tmp_path):

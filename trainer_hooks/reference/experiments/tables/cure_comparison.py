@@ -5,7 +5,8 @@ the same first questions. An arm supports the paper's claim if its reward over t
 seeds are alive at twice the uncured arm's median life.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,7 +52,9 @@ class _ComparedRun:
     def of(cls, rows: Sequence[Row]) -> "_ComparedRun":
         rewards = series(rows, "reward/mean")
         collapse = collapse_step(rewards)
-        return cls(fmean(rewards[:FIRST_STEPS]), collapse or len(rows), collapse is not None)
+        # A step at which the run diverged earned nothing.
+        earned = [0.0 if math.isnan(reward) else reward for reward in rewards[:FIRST_STEPS]]
+        return cls(fmean(earned), collapse or len(rows), collapse is not None)
 
 
 def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:

@@ -1,11 +1,12 @@
 """Runs with rollbacks beside the runs of the same seeds without, as a Markdown table; every seed is shown."""
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
+from trainer_hooks.reference.experiments.measures import collapse_step, has_diverged, series, smooth
 from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
@@ -50,6 +51,8 @@ def rescue_table(folder: Path, twins: Path) -> str:
         for seed, run in read_runs(folder, arm).items():
             rescued = series(history(run), "reward/mean")
             final, last = smooth(rescued)[-1], _means(rescued)[-1]
+            if has_diverged(rescued):
+                final = last = math.nan
             back = ", ".join(f"{after} → {to}" for after, to in rewinds(run)) or "never"
             ends = [back, len(rescued), f"{final:.2f}", f"{last:.2f}"]
             if seed not in dead:
