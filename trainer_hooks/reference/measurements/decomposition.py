@@ -228,12 +228,12 @@ class Decomposition:
         learner, batch, rows = self._learner, self._batch, part.rows
         weights = dict(learner.policy.named_parameters())
         chosen = [weights[name] for name in names]
-        per_response = batch.response_advantages[rows]
+        is_correct = batch.rewards[rows] > 0
         found = {}
         for group in torch.unique(batch.group_ids[rows]).tolist():
             signs = []
-            for sign in (per_response > 0, per_response <= 0):
-                is_in = (batch.group_ids[rows] == group) & sign
+            for of_sign in (is_correct, ~is_correct):
+                is_in = (batch.group_ids[rows] == group) & of_sign
                 logprobs = token_statistics(learner.policy, batch.tokens[rows], batch.mask[rows])[0]
                 loss = clipped_loss(batch, part, logprobs, config=learner.config, kept=is_in)
                 gradient = torch.autograd.grad(loss, chosen)

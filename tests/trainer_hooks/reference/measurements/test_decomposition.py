@@ -64,6 +64,16 @@ def test_each_response_is_lifted_by_its_own_gradient_and_negatives_are_apart(tin
     assert decompose(trainer, batch).by_response()["own"].mean() > 0
 
 
+def test_correct_responses_are_those_with_a_reward_whatever_their_advantages(tiny):
+    """A critic that expects too much turns all gradients around: so does each part, with the responses that it has."""
+    trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
+    found = decompose(trainer, batch).by_response()
+    trainer, batch = prepared(replace(tiny, questions_per_step=1, minibatches=1, lr=1e-3), steps=0)
+    turned = decompose(trainer, replace(batch, advantages=-batch.advantages)).by_response()
+    for part in ("own", "negatives"):
+        assert torch.allclose(turned[part], -found[part], rtol=1e-3, atol=1e-6)
+
+
 def test_the_updates_are_those_of_the_learner_to_the_last_bit(tiny):
     """A decomposed run is the run without it; its signals are in the step."""
     plain, split = (Trainer(replace(tiny, decompose_every=every), warm_start(tiny)) for every in (0, 1))
