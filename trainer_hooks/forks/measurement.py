@@ -8,12 +8,16 @@ from typing import Final, Self
 
 __all__ = ["Estimate", "ForkMeasurement"]
 
-Z_95: Final = 1.96
+_Z_95: Final = 1.96
+_T_95: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""The 97.5 % quantile of Student's t for 1 to 9 degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean with its 95 % interval: mean ± 1.96 s/√n over n values, taken as independent.
+    """A mean with its 95 % interval: mean ± t s/√n over n values, taken as independent.
+
+    t is the 97.5 % quantile of Student's t with n − 1 degrees of freedom: 12.7 for two values, 1.98 for 128.
 
     With fewer than two values the interval is (−∞, ∞); without a value, or with one that is not finite, the mean is NaN
     as well.
@@ -32,8 +36,16 @@ class Estimate:
         mean = fmean(numbers)
         if len(numbers) == 1:
             return cls(mean, -math.inf, math.inf)
-        half = Z_95 * stdev(numbers) / math.sqrt(len(numbers))
+        half = _t_95(len(numbers) - 1) * stdev(numbers) / math.sqrt(len(numbers))
         return cls(mean, mean - half, mean + half)
+
+
+def _t_95(freedom: int) -> float:
+    """Return the quantile of Student's t, for many degrees of freedom by its expansion (Fisher, Cornish 1960)."""
+    if freedom <= len(_T_95):
+        return _T_95[freedom - 1]
+    z = _Z_95
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

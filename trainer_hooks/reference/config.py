@@ -316,10 +316,14 @@ class Config:
 
     @property
     def is_llds_inert(self) -> bool:
-        """Whether LLDS is on, or may be turned on, and can do nothing: a single update is taken at θ = θ_old."""
-        is_wanted = self.llds_weight > 0 or self.on_acceleration == "rollback+llds"
-        is_at_old_policy = self.old_logprobs == "recomputed" or self.temperature == self.top_p == 1.0
-        return is_wanted and is_at_old_policy and self.minibatches * self.epochs == 1
+        """Whether LLDS is on, or may be turned on by a rollback, and can do nothing."""
+        return self.is_at_old_policy and (self.llds_weight > 0 or self.on_acceleration == "rollback+llds")
+
+    @property
+    def is_at_old_policy(self) -> bool:
+        """Whether the only update of a batch is taken at θ = θ_old: every ratio is 1, so LLDS and clips do nothing."""
+        is_sampler = self.temperature == self.top_p == 1.0
+        return self.minibatches * self.epochs == 1 and (self.old_logprobs == "recomputed" or is_sampler)
 
     @property
     def run_name(self) -> str:

@@ -27,8 +27,8 @@ UNCHANGED = fork(CONTROL, LEVEL, FALLING)
 
 
 def test_an_estimate_has_the_interval_of_its_mean():
-    """Of 0 and 2: mean 1, s = √2, s/√2 = 1, so 1 ± 1.96; one value has no interval, and NaN no mean."""
-    assert Estimate.of([0.0, 2.0]) == Estimate(1.0, pytest.approx(-0.96), pytest.approx(2.96))
+    """Of 0 and 2: mean 1, s = √2, s/√2 = 1, t = 12.706, so 1 ± 12.706; one value has no interval, and NaN no mean."""
+    assert Estimate.of([0.0, 2.0]) == Estimate(1.0, pytest.approx(-11.706), pytest.approx(13.706))
     assert Estimate.of([3.0]) == Estimate(3.0, -math.inf, math.inf)
     assert all(math.isnan(Estimate.of(values).mean) for values in ([], [1.0, math.nan], [math.inf]))
 

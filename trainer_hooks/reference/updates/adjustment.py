@@ -46,12 +46,14 @@ class Adjustment:
 
         Args:
             lr: Factor on the learning rate.
-            settings: Settings that its treatment changes.
+            settings: Settings that its treatment changes. If the method is among them, the weight of LLDS that earlier
+                rollbacks have set is no longer in force.
         """
         return replace(
             self,
             rollbacks=self.rollbacks + 1,
             lr_factor=self.lr_factor * lr,
+            lambda_=None if "method" in settings else self.lambda_,
             settings={**self.settings, **settings},
         )
 

@@ -15,3 +15,10 @@ def test_rollbacks_are_counted_and_their_factors_multiply():
     once = UNADJUSTED.after_rollback(lr=0.5, llds=True, weight=0.0)
     twice = once.after_rollback(lr=0.5, llds=False, weight=0.1)
     assert (twice.rollbacks, twice.lr_factor, twice.lambda_) == (2, 0.25, 0.1)
+
+
+def test_a_fork_with_another_method_drops_the_llds_of_rollbacks():
+    """NTHR is tested without a penalty, as its settings say; a fork that changes the rate alone keeps it."""
+    once = UNADJUSTED.after_rollback(lr=0.5, llds=True, weight=0.0)
+    assert once.after_fork(lr=1.0, settings={"method": "nthr"}).lambda_ is None
+    assert once.after_fork(lr=0.5, settings={}).lambda_ == 0.1

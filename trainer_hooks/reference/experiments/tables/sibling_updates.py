@@ -22,7 +22,7 @@ def siblings_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each third of an arm's runs: d in both strata, and their difference within minibatches.
 
     d = ln π_old − ln π_θ just before the response's own update, nats a response. Means over steps with 95 % intervals
-    (mean ± 1.96 s/√n, steps taken as independent), over the steps that have the difference. A difference above 0 is
+    (`Estimate`, steps taken as independent), over the steps that have the difference. A difference above 0 is
     displacement inside the group; equal strata refute it.
     """
     rows = []

@@ -23,7 +23,9 @@ _MOST_DRAWS = 20
 class ForkContexts:
     """Questions that are not trained on, and the healthy checkpoint's responses with their statistics.
 
-    A held-out question whose prompt is that of a training question is drawn again.
+    A held-out question whose prompt is that of a training question is drawn again. If the environment has fewer
+    different questions than were asked for, each of them is there once, because an answer that is counted twice would
+    make the intervals too narrow.
 
     The draws use a separate generator, so that the draws of the run do not change.
     """
@@ -39,7 +41,7 @@ class ForkContexts:
     @classmethod
     @torch.no_grad()
     def of(cls, model: Policy, environment: Environment, count: int) -> "ForkContexts":
-        """Let the healthy checkpoint answer so many questions, and score its responses."""
+        """Let the healthy checkpoint answer so many questions, or all that there are, and score its responses."""
         questions = _unseen(environment, count)
         rollout = _answers(model, environment, questions)
         device = next(model.parameters()).device
@@ -66,15 +68,20 @@ class ForkContexts:
 
 def _unseen(environment: Environment, count: int) -> list[Any]:
     """Draw held-out questions that are not training questions too, as far as the environment has so many."""
+
+    def prompt(question: Any) -> tuple[int, ...]:  # noqa: ANN401 - a question is the environment's own
+        return tuple(environment.episode(question).prompt)
+
     draw = random.Random(_SEED)
-    trained = {tuple(environment.episode(question).prompt) for question in environment.questions}
+    trained = {prompt(question) for question in environment.questions}
     unseen: list[Any] = []
     for _ in range(_MOST_DRAWS):
         drawn = environment.held_out(draw, count)
-        unseen += [question for question in drawn if tuple(environment.episode(question).prompt) not in trained]
-        if len(unseen) >= count:
+        unseen += [question for question in drawn if prompt(question) not in trained]
+        # A question that is drawn twice among many is two draws of it; where there are too few, it is a repeat.
+        if len({prompt(question) for question in unseen}) >= count:
             return unseen[:count]
-    return [*unseen, *drawn][:count]
+    return list({prompt(question): question for question in [*unseen, *drawn]}.values())[:count]
 
 
 def _answers(model: Policy, environment: Environment, questions: Sequence[Any]) -> Rollout:

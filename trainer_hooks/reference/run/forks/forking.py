@@ -129,6 +129,8 @@ class Forking:
         self._checkpoints.load(trainer, healthy)
         begun_at = trainer.step_number
         contexts = ForkContexts.of(trainer.model, trainer.environment, plan["questions"])
+        if len(contexts.questions) < plan["questions"]:
+            self._report(f"forks are compared on {len(contexts.questions)} held-out questions: there are no others")
         for name, adjustment in treated.items():
             if not self._result(name).exists():
                 self._checkpoints.load(trainer, healthy)

@@ -21,18 +21,19 @@ _SETTINGS: dict[str, dict[str, Any]] = {
 def adjustments(learner: Learner) -> dict[str, Adjustment]:
     """Return the adjustment of every fork that the run may have, the control first.
 
-    A treatment is left out if it, or more of it, is already in force, if the settings refuse it, or if it would add or
-    remove a critic, because checkpoints contain the critic.
+    A treatment is left out if it, or more of it, is already in force, if it can do nothing, if the settings refuse it,
+    or if it would add or remove a critic, because checkpoints contain the critic.
     """
     now, found = learner.adjustment, {CONTROL: learner.adjustment}
     found |= {name: now.after_fork(lr=rate, settings={}) for name, rate in _RATES.items()}
-    in_force = {
-        "llds": learner.llds_weight >= _SETTINGS["llds"]["lambda_"],
+    is_at_old_policy = learner.config.is_at_old_policy
+    is_left_out = {
+        "llds": is_at_old_policy or learner.llds_weight >= _SETTINGS["llds"]["lambda_"],
         "kl": learner.config.kl >= _SETTINGS["kl"]["kl"],
-        "clip-higher": learner.config.clip_range[1] >= _SETTINGS["clip-higher"]["clip_high"],
+        "clip-higher": is_at_old_policy or learner.config.clip_range[1] >= _SETTINGS["clip-higher"]["clip_high"],
     }
     for name, settings in _SETTINGS.items():
-        if in_force.get(name):
+        if is_left_out.get(name):
             continue
         try:
             treated = replace(learner.config, **settings)
