@@ -169,6 +169,15 @@ def test_a_panel_may_leave_arms_out_and_each_is_named_once():
     assert figure.layout.yaxis2.type == "log"
 
 
+def test_the_median_of_a_panel_is_that_of_the_seeds_with_a_number():
+    """Of three seeds the first has no entropy yet: the median is that of the others, 0.3."""
+    rows = [[{"step": 1, "reward/mean": 0.5, "entropy/mean": value}] for value in (math.nan, 0.2, 0.4)]
+    runs = {"grpo": dict(enumerate(rows))}
+    figure = draw(Experiment("title", ("grpo",), {"one": "entropy/mean of grpo"}), runs)
+    (middle,) = [line for line in figure.data if line.line.width == 3]
+    assert middle.y == pytest.approx((0.3,))
+
+
 def test_the_regimes_are_drawn_side_by_side_from_whatever_is_recorded(tmp_path, capsys):
     """Two presets of one and of two seeds: a panel and a row each, and a legend that says how many seeds there are."""
     rows = [{"step": step, "reward/mean": 0.5} for step in range(1, 4)]

@@ -65,6 +65,13 @@ def test_another_model_is_compared_with_its_own_uncured_runs(tmp_path):
     assert cells(fair_table(tmp_path), "llds-wide")[3:7] == ["+0.000 (+0.000 to +0.000)", "yes", "120", "1.50"]
 
 
+def test_a_life_that_was_not_observed_is_compared_with_nothing(tmp_path):
+    """Uncured runs that end alive at step 50 may live for any time: a life of 120 is no multiple of theirs."""
+    record(tmp_path, "grpo", [[0.6] * 50] * 5)
+    record(tmp_path, "nthr", [dies(120)] * 5)
+    assert cells(fair_table(tmp_path), "nthr")[5:] == ["120", "–", "–", "–"]
+
+
 def test_arms_without_runs_are_named(tmp_path):
     """A missing run is part of the result."""
     record(tmp_path, "grpo", [dies(100)])

@@ -1,5 +1,6 @@
 """Panels over steps: an arm a colour, a seed a thin line, a cross where a run collapsed."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -124,7 +125,7 @@ def _arm(
             cross = {"symbol": "x", "size": 8, "color": colour}
             drawn.append(go.Scatter(x=[collapse], y=[values[collapse - 1]], mode="markers", marker=cross, **look))
     shared = range(min(map(len, lines)))
-    middle = [_round(median(line[at] for line in lines)) for at in shared]
+    middle = [_round(_median_of_known([line[at] for line in lines])) for at in shared]
     drawn.append(
         go.Scatter(
             x=[at + 1 for at in shared],
@@ -138,6 +139,12 @@ def _arm(
         )
     )
     return drawn
+
+
+def _median_of_known(values: Sequence[float]) -> float:
+    """Compute the median of the values that are not NaN; NaN where there is none."""
+    known = [value for value in values if not math.isnan(value)]
+    return median(known) if known else math.nan
 
 
 def _round(value: float) -> float:

@@ -86,18 +86,16 @@ def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:
 
 def _row(arm: str, runs: dict[int, _ComparedRun], uncured: dict[int, _ComparedRun]) -> tuple[list[str], bool]:
     """Format an arm's row, and return whether it meets the bar."""
-    target = LIFE_FACTOR * median(run.life for run in uncured.values())
-    # Of two seeds with the same life, the one that collapsed comes first, because the other run lived longer.
-    ordered = sorted(runs.values(), key=lambda run: (run.life, not run.has_collapsed))
-    middle = [ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]]
-    life, over = fmean(run.life for run in middle), "" if all(run.has_collapsed for run in middle) else "over "
+    uncured_life, is_known = _median_life(uncured.values())
+    life, is_observed = _median_life(runs.values())
+    target, over = LIFE_FACTOR * uncured_life, "" if is_observed else "over "
     alive = sum(run.life > target or (run.life == target and not run.has_collapsed) for run in runs.values())
     unknown = sum(not run.has_collapsed and run.life < target for run in runs.values())
     rewards = [run.reward for run in runs.values()]
     differences = [run.reward - uncured[seed].reward for seed, run in runs.items() if seed in uncured]
     is_equal = bool(differences) and abs(median(differences)) <= EQUAL_REWARD
     is_many = len(runs) >= LEAST_SEEDS
-    meets = is_equal and is_many and alive >= LEAST_SHARE * len(runs)
+    meets = is_known and is_equal and is_many and alive >= LEAST_SHARE * len(runs)
     cells = [
         arm,
         str(len(runs)),
@@ -105,8 +103,16 @@ def _row(arm: str, runs: dict[int, _ComparedRun], uncured: dict[int, _ComparedRu
         "–" if arm == "grpo" else difference_and_range(differences),
         "yes" if is_equal else "no" if differences else "–",
         f"{over}{life:g}",
-        f"{over}{life * LIFE_FACTOR / target:.2f}",
-        f"{alive}/{len(runs)}" + (f", {unknown} not observed" if unknown else ""),
-        "–" if arm == "grpo" else "yes" if meets else "no" if is_many else "too few seeds",
+        f"{over}{life * LIFE_FACTOR / target:.2f}" if is_known else "–",
+        f"{alive}/{len(runs)}" + (f", {unknown} not observed" if unknown else "") if is_known else "–",
+        "–" if arm == "grpo" or not is_known else "yes" if meets else "no" if is_many else "too few seeds",
     ]
     return cells, meets and arm != "grpo"
+
+
+def _median_life(runs: Collection[_ComparedRun]) -> tuple[float, bool]:
+    """Return the median life, and whether it was observed: if a run in the middle did not collapse, it is longer."""
+    # Of two seeds with the same life, the one that collapsed comes first, because the other run lived longer.
+    ordered = sorted(runs, key=lambda run: (run.life, not run.has_collapsed))
+    middle = [ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]]
+    return fmean(run.life for run in middle), all(run.has_collapsed for run in middle)
