@@ -30,7 +30,6 @@ __all__ = [
     "QuestionProbe",
     "displacement_by_question",
     "gwhes_by_action",
-    "gwhes_by_question",
     "half_fall_multiplier",
     "mixed_groups",
     "probe_questions",
@@ -185,11 +184,6 @@ def gwhes_by_action(model: Policy, batch: TrainingBatch) -> dict[int, Tensor]:
         correct = batch.rewards[rows] > 0
         found[group] = gwhes(before, model.logits(before), tokens, batch.mask[rows], correct)[correct]
     return found
-
-
-def gwhes_by_question(model: Policy, batch: TrainingBatch) -> dict[int, float]:
-    """Compute G summed over the actions of a correct response and averaged over them (eq. 9), by mixed group."""
-    return {group: weight.nansum(dim=1).mean().item() for group, weight in gwhes_by_action(model, batch).items()}
 
 
 def mixed_groups(batch: TrainingBatch) -> list[int]:

@@ -218,7 +218,7 @@ class Trainer:
             [self.environment.episode(question) for question in questions],
             generator=self.generator,
             temperature=config.temperature,
-            **({} if config.top_p == 1.0 else {"top_p": config.top_p}),
+            top_p=config.top_p,
         )
         # If a tool answers ranks differently, their draws differ; but minibatches must be assigned alike on all ranks.
         self.generator.set_state(self.ranks.broadcast(self.generator.get_state()))

@@ -127,8 +127,7 @@ def prepare(
     if config.optimises.scales_tokens:
         scales = _token_scales(policy, tokens, mask, rewards, group_ids)
     if config.optimises.scales_surprise:
-        entropy = ranks.sum(torch.stack((scores[1].sum(), mask.sum().float())))
-        mean_entropy = (entropy[0] / entropy[1].clamp(min=1)).item()
+        mean_entropy = (scores[1].sum() / mask.sum().clamp(min=1)).item()
         scales = stare_scales(scores[0], mask, advantages, mean_entropy, target=config.target_entropy)
     sampler = None if share.sampler_logprobs is None else share.sampler_logprobs.to(device)
     batch = TrainingBatch(

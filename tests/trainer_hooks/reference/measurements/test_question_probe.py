@@ -10,7 +10,7 @@ from trainer_hooks.reference.measurements.question_probe import (
     MULTIPLIERS,
     QuestionProbe,
     displacement_by_question,
-    gwhes_by_question,
+    gwhes_by_action,
     half_fall_multiplier,
     probe_signals,
 )
@@ -70,7 +70,7 @@ def test_only_mixed_groups_count(trained):
     rewards = batch.rewards.view(-1, trainer.config.group_size)
     mixed = {group for group, row in enumerate(rewards) if row.min() < row.max()}
     found = displacement_by_question(trainer.learner, batch)
-    assert found.keys() == gwhes_by_question(trainer.model, batch).keys() == mixed
+    assert found.keys() == gwhes_by_action(trainer.model, batch).keys() == mixed
 
 
 def test_a_probed_run_is_the_run_without_the_probe(tiny):
