@@ -1,5 +1,6 @@
 """Answers the first request of a page with Dash's document, filled in for the requested page."""
 
+import logging
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +25,8 @@ SCRIPT: Final = re.compile(r'<script src="([^"]+)"')
 GZIP: Final = 31  # the window of zlib that writes gzip
 
 View = Callable[[str, str], Awaitable[str]]
+
+log = logging.getLogger(__name__)
 
 
 class FirstAnswer:
@@ -65,7 +68,11 @@ class FirstAnswer:
         if squeeze:
             body = squeeze.compress(body) + squeeze.flush(zlib.Z_SYNC_FLUSH)
         await send({"type": "http.response.body", "body": body, "more_body": True})
-        view = await self._view(path, scope["query_string"].decode("latin-1"))
+        try:
+            view = await self._view(path, scope["query_string"].decode("latin-1"))
+        except Exception:  # the answer has begun, and without its end the browser gets no scripts
+            log.exception("the first view of %r failed", path)
+            view = ""
         body = f"{view}{after}".encode()
         if squeeze:
             body = squeeze.compress(body) + squeeze.flush()

@@ -3,7 +3,7 @@
 The collector decides what a browser may see. The dashboard stores no keys and evaluates no cookie.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import Final
 
@@ -11,14 +11,19 @@ __all__ = ["current_credentials", "remember_credentials"]
 
 FORWARDED: Final = (b"authorization", b"cookie", b"x-forwarded-proto")
 
-_current: ContextVar[Mapping[str, str]] = ContextVar("rlvitals_credentials")
+Header = tuple[bytes, bytes]
+
+_current: ContextVar[Sequence[Header]] = ContextVar("rlvitals_credentials")
 
 
-def remember_credentials(headers: Iterable[tuple[bytes, bytes]]) -> None:
+def remember_credentials(headers: Iterable[Header]) -> None:
     """Keep the credentials in the headers of the present request, for this task alone."""
-    _current.set({name.decode(): value.decode("latin-1") for name, value in headers if name in FORWARDED})
+    _current.set([(name, value) for name, value in headers if name in FORWARDED])
 
 
-def current_credentials() -> Mapping[str, str]:
-    """Return the headers by which the collector recognises the browser."""
-    return _current.get({})
+def current_credentials() -> Sequence[Header]:
+    """Return the headers by which the collector recognises the browser.
+
+    They are bytes, because cookies of other programs on the same host may contain bytes beyond ASCII.
+    """
+    return _current.get(())

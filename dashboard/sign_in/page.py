@@ -71,7 +71,7 @@ def forward_requests(app: FastAPI, api_url: str) -> None:
 
     async def forward(request: Request) -> Response:
         remember_credentials(request.scope["headers"])
-        headers = {"Content-Type": "application/json", **current_credentials()}
+        headers = [(b"content-type", b"application/json"), *current_credentials()]
         path = request.scope["path"] + (f"?{query}" if (query := request.url.query) else "")
         try:
             transport = ResetReportingTransport(trust_env=False)

@@ -270,6 +270,20 @@ def test_on_its_own_every_address_leads_somewhere(start_collector):
         assert client.get("/api/v1/alerts/a/incident").status_code == 401
 
 
+def test_cookies_of_other_programs_may_have_any_bytes(start_collector):
+    """Programs at other ports of a host share its cookies, and each line of them counts."""
+    guarded = Guarded(start_collector(dashboard="dashboard.app:attach"))
+    guarded.send(guarded.key("ingest", project="ours"), run="seen")
+    signed_in = guarded.ask("POST", "/api/v1/session", body={"key": guarded.key("read", name="reader")})
+    session = signed_in.headers["Set-Cookie"].partition(";")[0]
+    lines = [("Cookie", session.encode()), ("Cookie", "theme=déjà".encode())]
+    with TestClient(create_app(api_url=guarded.live.url), base_url="http://127.0.0.1") as client:
+        assert client.get("/api/v1/session", headers=lines).json()["name"] == "reader"
+    document = guarded.ask("GET", "/", headers={"Cookie": f"theme=déjà; {session}"}).data.decode()
+    assert "seen" in document
+    assert document.endswith("</html>")
+
+
 def test_on_its_own_it_does_not_answer_for_a_collector_that_is_away():
     """Else a page would take the restart of a collector for the sign-in of somebody else, and load itself again."""
     with TestClient(create_app(api_url="http://127.0.0.1:9"), base_url="http://127.0.0.1") as client:

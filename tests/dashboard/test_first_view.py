@@ -4,9 +4,12 @@ import re
 
 import pytest
 from dash import dcc, html
+from fastapi.testclient import TestClient
+from starlette.responses import HTMLResponse
 
 from dashboard.components.small_elements import number, since, sparkline
 from dashboard.html_text import html_text
+from dashboard.page_delivery.first_answer import FIRST_VIEW, HEAD, FirstAnswer
 
 
 @pytest.fixture
@@ -58,6 +61,18 @@ def test_a_fleet_of_archived_runs_has_no_first_view(mounted, run_name):
 def test_a_page_without_a_first_view_comes_at_once(mounted, path):
     """There is no run, or only the browser knows the view that is shown."""
     assert view_of(mounted, path) is None
+
+
+def test_a_first_view_that_cannot_be_drawn_leaves_the_document_whole(caplog):
+    """Its scripts draw the page; the log has the cause."""
+
+    async def view(_path, _query):
+        raise KeyError("phase")
+
+    document = HTMLResponse(f"<html><head>{HEAD}</head><body>{FIRST_VIEW}<script></script></body></html>")
+    answer = TestClient(FirstAnswer(document, view)).get("/")
+    assert answer.text.endswith("<body><script></script></body></html>")
+    assert "the first view of '/' failed" in caplog.text
 
 
 @pytest.mark.parametrize(
