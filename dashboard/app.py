@@ -91,11 +91,13 @@ class _DashboardMount(Mount):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if scope["type"] != "http" or not OWN.fullmatch(scope["path"]):
             return Match.NONE, {}
-        if scope["method"] != "GET" and not scope["path"].startswith("/_dash-"):
+        if scope["method"] not in {"GET", "HEAD"} and not scope["path"].startswith("/_dash-"):
             return Match.NONE, {}
         return super().matches(scope)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":  # Dash knows GET alone; the HTTP server leaves out the body
+            scope = {**scope, "method": "GET"}
         if PAGES.fullmatch(scope["path"]):
             # One document serves all pages, because the browser has the address.
             scope = {**scope, "path": "/", "raw_path": b"/", ASKED_PATH: scope["path"]}
@@ -132,7 +134,7 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
     hosts = HostPolicy.of(bound_to=host, allowed=allowed_hosts.split(","))
     app.secure = lambda inner: SecurityMiddleware(inner, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
 
-    @app.get("/healthz")
+    @app.api_route("/healthz", methods=["GET", "HEAD"])
     async def healthz() -> dict[str, str]:
         return {"status": "ok"}
 

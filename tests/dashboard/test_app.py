@@ -78,6 +78,13 @@ def test_other_paths_stay_the_hosts_own(mounted, method, path, status):
     assert answer.json().keys() == {"error", "detail"}
 
 
+def test_the_head_of_a_page_has_no_body(mounted):
+    """Programs that watch whether a page is served ask for its head alone, over a connection that they use again."""
+    for path in ("/", "/rules"):
+        answer = mounted.pool.request("HEAD", mounted.url + path)
+        assert (answer.status, answer.data) == (200, b"")
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/openapi.json"])
 def test_the_hosts_pages_are_not_swallowed(mounted, path):
     """They were there first."""
@@ -253,7 +260,8 @@ def test_on_its_own_it_serves_pages_and_health(collector):
     """Of the API it serves only what its pages ask for in the browser."""
     with TestClient(create_app(api_url=collector.url), base_url="http://127.0.0.1") as client:
         assert client.get("/healthz").json() == {"status": "ok"}
-        assert client.get("/").status_code == 200
+        for path in ("/", "/compare", "/runs/a", "/healthz", "/assets/theme.js"):
+            assert client.head(path).status_code == 200, path
         assert client.get("/api/v1/runs").status_code == 404
 
 

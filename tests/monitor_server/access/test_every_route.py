@@ -201,6 +201,12 @@ def test_a_route_without_a_scope_ends_the_start(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_head_of_an_answer_needs_what_the_answer_needs():
+    """Programs that watch whether an address is served ask for the head alone."""
+    for path in ("/", "/healthz", "/api/v1/keys"):
+        assert find_access("HEAD", path) == find_access("GET", path)
+
+
 def test_what_no_route_serves_needs_a_key_that_reads():
     """The default of the table is closed."""
     access, parameters = find_access("TRACE", "/anything")
