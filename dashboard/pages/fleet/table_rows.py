@@ -1,5 +1,6 @@
 """The callbacks that read the rows of the fleet's table: the rows that come into view, and all rows as CSV."""
 
+import asyncio
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -58,10 +59,12 @@ def register(app: Dash, api_url: str) -> None:
             return no_update
         try:
             async with ApiClient(api_url) as api:
-                content = await _csv(api, asked, Controls(*values))
+                controls = Controls(*values)
+                runs = await _all_runs(api, build_run_query(asked, controls), asked, controls)
         except ApiError as error:
             set_props(fleet_ids.LEFT_OUT, {"children": f"No CSV was saved. {error}", "hidden": False})
             return no_update
+        content = await asyncio.to_thread(_csv, runs, asked["columns"])
         return {"content": content, "filename": "runs.csv", "type": "text/csv"}
 
     controls = (
@@ -109,15 +112,15 @@ async def _rows(
     return [build_grouped_row(row, group_by, closed) for row in rows], count, total
 
 
-async def _csv(api: ApiClient, asked: Mapping[str, Any], controls: Controls) -> str:
-    """Return the shown columns of all matching runs, in the order of the table."""
+def _csv(runs: Sequence[RunItem], shown: Sequence[str]) -> str:
+    """Return the shown columns of runs."""
     names = {str(column["field"]): str(column["headerName"]) for column in COLUMNS}
-    columns = [name for name in asked["columns"] if name in names]
+    columns = [name for name in shown if name in names]
     text = io.StringIO()
     lines = csv.writer(text)
     lines.writerow([names[name] for name in columns])
-    rows = [exact_row(run) for run in await _all_runs(api, build_run_query(asked, controls), asked, controls)]
-    lines.writerows([csv_cell(row[name]) for name in columns] for row in rows)
+    for row in map(exact_row, runs):
+        lines.writerow([csv_cell(row[name]) for name in columns])
     return text.getvalue()
 
 

@@ -69,7 +69,7 @@ def register(app: Dash, api_url: str) -> None:
             return no_update
         set_props(workspace_ids.EXPORT_STATE, {"children": ""})
         name = f"{live['title']}-{signal}.csv".replace("/", "-")
-        return {"content": _csv(series), "filename": name, "type": "text/csv"}
+        return {"content": await asyncio.to_thread(_csv, series), "filename": name, "type": "text/csv"}
 
     app.callback(
         Output(workspace_ids.DRAWN, "data"),
