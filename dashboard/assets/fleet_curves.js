@@ -42,10 +42,10 @@
     const runs = [];
     for (let at = api.getFirstDisplayedRowIndex(); at <= api.getLastDisplayedRowIndex() && runs.length < MAX_RUNS; at += 1) {
       const row = api.getDisplayedRowAtIndex(at);
-      if (row && row.data && !row.data.is_head && !asked.has(row.data.id)) runs.push([row.data.id, row.data.step]);
+      if (row && row.data && !row.data.is_head && !asked.has(row.data.id)) runs.push(row.data.id);
     }
     if (!runs.length) return;
-    runs.forEach(([id]) => asked.add(id));
+    runs.forEach((id) => asked.add(id));
     window.dash_clientside.set_props("fleet-curves-wanted", { data: { signal, runs, at: Date.now() } });
   }
 

@@ -21,16 +21,15 @@ class Alerts:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    async def all(self, run_id: str | None = None, *, state: str | None = None) -> list[AlertItem]:
-        """Read the newest `MAX_ITEMS` alerts of one run or of all runs, in one state or in any.
+    async def all(self, run_id: str, *, state: str | None = None) -> list[AlertItem]:
+        """Read the newest `MAX_ITEMS` alerts of a run, in one state or in any.
 
         Of alerts in any state, those that fire are read also where they are older.
         """
         query: Query = {"limit": PAGE_ITEMS}
         if state is not None:
             query["state"] = state
-        path = "/alerts" if run_id is None else item_path("runs", run_id, "alerts")
-        newest = read_as(list[AlertItem], await self._requests.items(path, query))
+        newest = read_as(list[AlertItem], await self._requests.items(item_path("runs", run_id, "alerts"), query))
         if state is not None or len(newest) < MAX_ITEMS:
             return newest
         known = {alert["id"] for alert in newest}

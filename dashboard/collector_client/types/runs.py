@@ -6,7 +6,6 @@ __all__ = [
     "AlertCounts",
     "DriverItem",
     "ExpectedRangeItem",
-    "ExpectedRanges",
     "ForecastItem",
     "HorizonItem",
     "LeadingAlert",
@@ -143,13 +142,6 @@ class ExpectedRangeItem(TypedDict):
     low: list[float]
     high: list[float]
     runs: int
-
-
-class ExpectedRanges(TypedDict):
-    """The known ranges, and the calibration that they come from."""
-
-    calibration: str
-    items: list[ExpectedRangeItem]
 
 
 class MarkItem(TypedDict):

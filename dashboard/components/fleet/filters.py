@@ -37,11 +37,15 @@ GROUPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FleetCounts:
-    """The runs that are not archived by their status, the most urgent projects, and the number of all runs."""
+    """The runs that are not archived by their status, the most urgent projects, and the number of all runs.
+
+    ``only_run`` is the id of the run if there is just one.
+    """
 
     by_status: Sequence[RunGroupItem]
     by_project: Sequence[RunGroupItem]
     total: int
+    only_run: str | None = None
 
     def projects(self, chosen: str | None = None) -> list[str]:
         """Return the names of these projects and of the chosen one, in alphabetical order."""

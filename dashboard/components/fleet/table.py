@@ -1,4 +1,4 @@
-"""Describes the table of runs: AG Grid's columns, whose cells assets/fleet.js draws.
+"""Describes the table of runs: AG Grid's columns, whose cells assets/fleet_cells.js draws.
 
 AG Grid is 600 kB compressed, so the browser loads it for this page alone (assets/lazy_components.js).
 """

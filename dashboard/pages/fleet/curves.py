@@ -32,11 +32,11 @@ def register(app: Dash, api_url: str) -> None:
         if not wanted:
             return no_update
         signal = str(wanted["signal"])
-        runs = cast("list[tuple[str, int | None]]", wanted["runs"])[:MAX_RUNS]
+        runs = cast("list[str]", wanted["runs"])[:MAX_RUNS]
         turns = asyncio.Semaphore(AT_ONCE)
         async with ApiClient(api_url) as api:
-            curves = await asyncio.gather(*(_read(api, turns, signal, run_id) for run_id, _ in runs))
-        return {"signal": signal, "curves": dict(zip((run_id for run_id, _ in runs), curves, strict=True))}
+            curves = await asyncio.gather(*(_read(api, turns, signal, run_id) for run_id in runs))
+        return {"signal": signal, "curves": dict(zip(runs, curves, strict=True))}
 
     app.callback(Output(fleet_ids.CURVES, "data"), Input(fleet_ids.CURVES_WANTED, "data"), prevent_initial_call=True)(
         read

@@ -93,12 +93,11 @@ def register(app: Dash, api_url: str) -> None:
             return (no_update,) * 5
         try:
             counts = await read_counts(api_url)
-            first = await _only_run(api_url) if not shown and counts.total == 1 else None
         except ApiError as error:
             return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 4
         if not counts.total and not shown:  # the page says how to connect
             return (no_update,) * 5
-        address = f"/runs/{first}" if first else no_update
+        address = f"/runs/{counts.only_run}" if counts.only_run and not shown else no_update
         projects = counts.projects(project)
         return (
             fleet_summary(counts),
@@ -194,16 +193,9 @@ def _register_table(app: Dash) -> None:
 async def read_counts(api_url: str) -> FleetCounts:
     """Count the runs by status and by project."""
     async with ApiClient(api_url) as api:
-        by_status, by_project, (_, total) = await asyncio.gather(
+        by_status, by_project, (runs, total) = await asyncio.gather(
             api.runs.groups("status", {"archived": "false"}),
             api.runs.groups("project", {}, most=MAX_PROJECTS),
             api.runs.part({}, sort="started_at", limit=1),
         )
-    return FleetCounts(by_status, by_project, total)
-
-
-async def _only_run(api_url: str) -> str | None:
-    """Return the id of the newest run."""
-    async with ApiClient(api_url) as api:
-        runs, _ = await api.runs.part({}, sort="started_at:desc", limit=1)
-    return next((run["id"] for run in runs), None)
+    return FleetCounts(by_status, by_project, total, runs[0]["id"] if total == 1 else None)
