@@ -111,7 +111,7 @@
   function remember() {
     if (isOpening || window.location.pathname !== "/" || !grid()) return;
     const asked = query();
-    localStorage.setItem(REMEMBERED, asked);
+    window.rlvitals.keep(REMEMBERED, asked);
     const isView = view && view.query === asked;
     const address = isView ? `view=${view.id}` : asked;
     noteChange(Boolean(view) && !isView);
@@ -131,7 +131,7 @@
     changes = 0;
     if (collapsed.size) setProps("fleet-collapsed", { data: [...collapsed] }); // another page was shown meanwhile
     columns = table.props.columnDefs;
-    const given = new URLSearchParams(window.location.search || localStorage.getItem(REMEMBERED) || "");
+    const given = new URLSearchParams(window.location.search || window.rlvitals.kept(REMEMBERED) || "");
     view = views.find((each) => each.id === given.get("view")) || null;
     const asked = readAsked(view ? view.query : given);
     if (view) setProps("fleet-view", { value: view.id });

@@ -1,4 +1,4 @@
-/* Keys for the whole dashboard; the dialog in components/shell.py lists them. */
+/* Keys for the whole dashboard; the dialog in components/page_frame.py lists them. */
 (function () {
   "use strict";
 

@@ -170,6 +170,12 @@
     window.dash_clientside.set_props("responses-gone", { children, role: "alert" });
   }
 
+  /* A signal may have the name of a property that every object has. */
+  function readStep(event) {
+    const step = JSON.parse(event.data);
+    return { ...step, signals: Object.assign(Object.create(null), step.signals) };
+  }
+
   function onStep(step) {
     if (!live || live.page === "compare") {
       if (isShown(step.run_id)) catchUp();
@@ -246,10 +252,10 @@
         setTimeout(() => stream === source && open(), AGAIN_MS);
       }
     };
-    hear("step", (event) => onStep(JSON.parse(event.data)));
+    hear("step", (event) => onStep(readStep(event)));
     hear("alert", (event) => {
-      window.rlvitals.notify(JSON.parse(event.data));
       onEvent(event);
+      window.rlvitals.notify(JSON.parse(event.data));
     });
     hear("action", onEvent);
     hear("run", onEvent);
@@ -310,6 +316,11 @@
     return isEarly ? window.dash_clientside.no_update : { tries, href: window.location.href };
   }
 
+  /* Asks for the page of a link that was followed while nobody was signed in: it was refused. */
+  function askForPage() {
+    if (hasBegun && !live) window.dash_clientside.set_props("asked-address", { data: window.location.href });
+  }
+
   /* A browser opens six connections to an address, and each stream holds one. So of the pages that nobody sees one listens
      at most, where alerts are to be notified of; the next one follows when it is closed or shown. */
   function fallSilent() {
@@ -357,7 +368,7 @@
   });
   window.addEventListener("pageshow", (event) => event.persisted && !document.hidden && listenAgain()); // by the button Back
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, endStream, limitPoints, listen });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, askForPage, endStream, limitPoints, listen });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

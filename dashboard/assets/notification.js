@@ -5,10 +5,12 @@
   const CHOICE = "rlvitals-notify";
   const NOTIFIED = new Set(["critical", "warning"]);
 
-  const isPossible = () => "Notification" in window && window.isSecureContext;
+  let isRefused = false; // by Chrome on Android, where a page has the constructor, which throws
+
+  const isPossible = () => "Notification" in window && window.isSecureContext && !isRefused;
 
   function notifies() {
-    return isPossible() && Notification.permission === "granted" && localStorage.getItem(CHOICE) === "on";
+    return isPossible() && Notification.permission === "granted" && window.rlvitals.kept(CHOICE) === "on";
   }
 
   function show() {
@@ -19,9 +21,21 @@
     button.title = notifies() ? "Notifications of the desktop are on" : "Notify me on this desktop when an alert opens";
   }
 
+  function create(title, options) {
+    try {
+      return new Notification(title, options);
+    } catch {
+      isRefused = true;
+      show();
+      return null;
+    }
+  }
+
   async function toggle() {
     const isWanted = !notifies();
-    localStorage.setItem(CHOICE, isWanted ? "on" : "off");
+    // Without permission nothing is shown, but the constructor tells whether there is one to ask for.
+    if (isWanted && Notification.permission === "default" && !create("")) return;
+    window.rlvitals.keep(CHOICE, isWanted ? "on" : "off");
     if (isWanted && Notification.permission === "default") await Notification.requestPermission();
     if (isWanted && Notification.permission === "denied") {
       window.alert("This browser blocks notifications of this address. Allow them in its settings, then try again.");
@@ -32,7 +46,8 @@
   /* An alert has opened or become more severe; a visible page shows the alert itself. */
   function notify(alert) {
     if (!notifies() || document.visibilityState === "visible" || alert.state !== "firing" || !NOTIFIED.has(alert.severity)) return;
-    const shown = new Notification(`${alert.severity}: ${alert.run}`, { body: alert.summary, tag: `${alert.id} ${alert.severity}` });
+    const shown = create(`${alert.severity}: ${alert.run}`, { body: alert.summary, tag: `${alert.id} ${alert.severity}` });
+    if (!shown) return;
     shown.onclick = () => {
       window.focus();
       window.location.assign(`/runs/${alert.run_id}/alerts/${alert.id}`);

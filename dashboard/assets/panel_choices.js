@@ -12,30 +12,31 @@
   const nameOf = (panel) => panel.dataset.panel;
   const panelsOf = (group) => [...group.querySelectorAll("[data-panel]")];
 
-  function read(kind, project, none) {
-    return JSON.parse(localStorage.getItem(`${KEYS[kind]} ${project}`)) || none;
-  }
+  const kept = (kind, project) => JSON.parse(window.rlvitals.kept(`${KEYS[kind]} ${project}`));
+  const readNames = (kind, project) => kept(kind, project) || [];
+  // A group or a panel may have the name of a property that every object has.
+  const readByName = (kind, project) => Object.assign(Object.create(null), kept(kind, project));
 
   function write(kind, project, value) {
-    localStorage.setItem(`${KEYS[kind]} ${project}`, JSON.stringify(value));
+    window.rlvitals.keep(`${KEYS[kind]} ${project}`, JSON.stringify(value));
   }
 
   function show(panel) {
     const project = projectOf(panel);
     for (const kind of TOGGLES) {
-      const isChosen = read(kind, project, []).includes(nameOf(panel));
+      const isChosen = readNames(kind, project).includes(nameOf(panel));
       panel.classList.toggle(`is-${kind}`, isChosen);
       const button = panel.querySelector(`[data-choice="${kind}"]`);
       if (button) button.setAttribute("aria-pressed", String(isChosen));
     }
-    const height = read("height", project, {})[nameOf(panel)];
+    const height = readByName("height", project)[nameOf(panel)];
     if (height) panel.style.setProperty("--height", `${height}px`);
     else panel.style.removeProperty("--height");
   }
 
   /* Puts the panels of a group in the remembered order; new signals follow at the end. */
   function arrange(group) {
-    const order = read("order", projectOf(group), {})[group.dataset.panelGroup];
+    const order = readByName("order", projectOf(group))[group.dataset.panelGroup];
     if (!order) return;
     const place = (panel) => (order.includes(nameOf(panel)) ? order.indexOf(nameOf(panel)) : order.length);
     const panels = panelsOf(group);
@@ -50,7 +51,7 @@
 
   function toggle(panel, kind) {
     const project = projectOf(panel);
-    const held = read(kind, project, []);
+    const held = readNames(kind, project);
     const name = nameOf(panel);
     write(kind, project, held.includes(name) ? held.filter((other) => other !== name) : [...held, name]);
     show(panel);
@@ -58,7 +59,7 @@
   }
 
   function rememberOrder(group) {
-    const orders = read("order", projectOf(group), {});
+    const orders = readByName("order", projectOf(group));
     write("order", projectOf(group), { ...orders, [group.dataset.panelGroup]: panelsOf(group).map(nameOf) });
   }
 
@@ -96,7 +97,7 @@
   });
 
   function setHeight(panel, height) {
-    write("height", projectOf(panel), { ...read("height", projectOf(panel), {}), [nameOf(panel)]: height });
+    write("height", projectOf(panel), { ...readByName("height", projectOf(panel)), [nameOf(panel)]: height });
     show(panel);
   }
 

@@ -160,15 +160,15 @@
     const workspace = document.getElementById("workspace");
     const isRead = !workspace || workspace.rlvitalsZoom;
     if (workspace) workspace.rlvitalsZoom = true;
-    if (!isRead) setTimeout(zoomVitals, SOON_MS);
+    if (!isRead) setTimeout(() => zoomVitals(workspace), SOON_MS);
     return isRead;
   }
 
-  function zoomVitals() {
+  function zoomVitals(workspace) {
     const vitals = window.rlvitals.figure.find();
-    if (!zoom || !isBySteps(settings.axis)) return;
+    if (!zoom || !isBySteps(settings.axis) || !workspace.isConnected) return;
     if (vitals && vitals.layout) window.Plotly.relayout(vitals, { "xaxis.range": zoom });
-    else setTimeout(zoomVitals, SOON_MS);
+    else setTimeout(() => zoomVitals(workspace), SOON_MS);
   }
 
   /* Zooms every panel, and the vital signs if they share the axis: at once what is drawn, one panel a frame, and then with
@@ -263,7 +263,7 @@
   function configurePanels(search, smoothing, axis, scale, outliers, asked) {
     placePanels();
     const isNew = !isZoomRead();
-    const isOther = settings.axis && axis !== settings.axis && !(isBySteps(axis) && isBySteps(settings.axis));
+    const isOther = !isNew && settings.axis && axis !== settings.axis && !(isBySteps(axis) && isBySteps(settings.axis));
     if (isOther) zoomTo(null); // steps are no times
     if (isNew) zoom = asked;
     configure({ smoothing, axis, scale, outliers });
@@ -319,7 +319,7 @@
       if (number) number.dataset.number = step.signals[signal] ?? number.dataset.number;
       const value = step.signals[signal];
       const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
-      if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, place - last, value));
+      if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, Math.max(place - last, 0), value));
       else smooth.push(null);
       x.push(place);
       y.push(isDrawn ? value : null);
@@ -338,7 +338,7 @@
 
   /* Returns the position of a pushed step on the axis; null on the axis by tokens if the step has no number of tokens. */
   function placeOf(step, meta, last) {
-    if (settings.axis === "time") return Date.now();
+    if (settings.axis === "time") return 1000 * step.time;
     if (!meta.tokens) return step.step;
     const tokens = step.signals[meta.tokens];
     if (typeof tokens !== "number") return null;
@@ -349,7 +349,7 @@
     return graph.closest("[data-panel]").querySelector("[data-number]");
   }
 
-  /* The moving average one value further, as in dashboard/figures/smoothing.py. */
+  /* The moving average one value further, as in dashboard/figures/curves/smoothing.py. */
   function next(state, distance, value) {
     const decay = state.smoothing ** (distance / state.unit);
     state.total = state.total * decay + value;

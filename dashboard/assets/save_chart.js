@@ -7,12 +7,25 @@
   const shown = (value) => (typeof value === "string" && FORMULA.test(value) ? `'${value}` : String(value ?? ""));
   const quoted = (value) => `"${shown(value).replaceAll('"', '""')}"`;
 
+  const NO_LINES = new Set(["marks", "alerts", "events"]); // their heights are places in the chart, and no values
+  const numberOf = (words) => Number(words.replaceAll("−", "-").replace("∞", "Infinity"));
+
+  /* The values in the gaps of a line, by their place: the marks that follow the line name what it cannot show. */
+  function valuesInGaps(trace, next) {
+    if (trace.meta?.role !== "line" || next?.meta?.role !== "marks") return new Map();
+    return new Map(Array.from(next.x, (x, index) => [x, numberOf(next.hovertext[index])]));
+  }
+
+  function rowsOf(trace, next) {
+    if (!trace.x || !trace.y || NO_LINES.has(trace.meta?.role)) return [];
+    const name = quoted((trace.name || trace.meta?.signal) + (trace.meta?.role === "average" ? " (smoothed)" : ""));
+    const inGaps = valuesInGaps(trace, next);
+    return Array.from(trace.x, (x, index) => [name, quoted(x), quoted(trace.y[index] ?? inGaps.get(x))].join());
+  }
+
   /* One row a point: the line's name, its place and its value. */
   function csvOf(graph) {
-    const rows = graph.data
-      .filter((trace) => trace.x && trace.y)
-      .flatMap((trace) => Array.from(trace.x, (x, index) => [quoted(trace.name || trace.meta?.signal), quoted(x), quoted(trace.y[index])].join()));
-    return ["line,x,y", ...rows].join("\n");
+    return ["line,x,y", ...graph.data.flatMap((trace, index) => rowsOf(trace, graph.data[index + 1]))].join("\n");
   }
 
   function download(text, name) {

@@ -37,6 +37,7 @@
     if (reader && session.name !== reader) return leave(() => location.reload()); // what another person may not read
     if (!reader) otherTabs.postMessage("signed in");
     reader = session.name;
+    if (isSignedOut) window.rlvitals.askForPage();
     isSignedOut = false;
     window.rlvitals.requests.showSignedOut(false);
     const button = document.getElementById("sign-out");

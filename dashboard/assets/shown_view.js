@@ -11,24 +11,7 @@
   let path = location.pathname;
   const written = new Map(); // form of this page -> when its newest text was written, which another page would lose
 
-  function kept(name) {
-    try {
-      return sessionStorage.getItem(name);
-    } catch {
-      return null; // a browser that keeps nothing
-    }
-  }
-
-  function keep(name, value) {
-    try {
-      if (value === null) sessionStorage.removeItem(name);
-      else sessionStorage.setItem(name, value);
-    } catch {
-      /* without storage, the choice is not kept */
-    }
-  }
-
-  const follows = () => kept(FOLLOW) === "on";
+  const follows = () => window.rlvitals.kept(FOLLOW, "sessionStorage") === "on";
   const isHere = (view) => view.address === location.pathname + location.search;
 
   /* The collector accepts only addresses of its own pages; a dashboard that forwards a stream checks them again. */
@@ -138,7 +121,7 @@
     if (event.target.closest("#show")) openDialog();
     if (event.target.closest('[data-closes="shown-view"]')) close();
     if (!event.target.closest("#follow, [data-follow]")) return;
-    keep(FOLLOW, follows() ? null : "on");
+    window.rlvitals.keep(FOLLOW, follows() ? "off" : "on", "sessionStorage");
     showChoice();
   });
   document.addEventListener("keydown", (event) => {

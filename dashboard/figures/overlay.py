@@ -253,9 +253,9 @@ def _draw_groups(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Co
         hidden = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
         edge = {"line": {"width": 0, "color": colour}, **hidden}
         traces += [
-            _line(name, number, [(where, max(values)) for where, values in rows], **edge),
-            _line(name, number, [(where, min(values)) for where, values in rows], **edge, fill="tonexty", opacity=0.5)
-            | {"fillcolor": f"{colour}2e"},
+            _line(f"{name} (largest)", number, [(where, max(values)) for where, values in rows], **edge),
+            _line(f"{name} (least)", number, [(where, min(values)) for where, values in rows], **edge)
+            | {"fill": "tonexty", "fillcolor": f"{colour}2e", "opacity": 0.5},
             _line(f"{name} ({len(drawn)})", number, [(where, median(values)) for where, values in rows]),
         ]
     return traces

@@ -1,4 +1,4 @@
-"""The frame around every page: address, live updates, retries, the form for a key."""
+"""The frame around every page: address, retries, the buttons and dialogs of the bar, live updates, palette."""
 
 from typing import Final
 

@@ -15,7 +15,7 @@ from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.api.test_responses import response
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-NAMES = [HOSTILE, "مكافأة/متوسط", "奖励/平均", "🔥/😀", "'\"><script>alert(1)</script>", "__proto__"]
+NAMES = [HOSTILE, "مكافأة/متوسط", "奖励/平均", "🔥/😀", "'\"><script>alert(1)</script>", "__proto__", "constructor/x"]
 RUN = f"{HOSTILE} مرحبا __proto__ {'w' * 120}"
 READY = {
     "/": ".fleet-row",

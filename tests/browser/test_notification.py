@@ -11,6 +11,12 @@ window.Notification = class {
 };
 Object.defineProperty(document, "visibilityState", { get: () => "hidden" });
 """
+REFUSING = """() => {
+  window.Notification = class {
+    static permission = "granted";
+    constructor() { throw new TypeError("Illegal constructor"); }
+  };
+}"""
 
 
 @pytest.fixture
@@ -38,3 +44,7 @@ def test_an_alert_is_shown_by_the_desktop_once_that_is_switched_on(collector, vi
     expect(button).to_have_attribute("aria-pressed", "true")
     collector.run(run="second", records=[*dying(0, 1.0), *dying(20, "NaN")])
     visit.page.wait_for_function("() => window.shown.some(([title]) => title === 'critical: second')")
+    visit.page.evaluate(REFUSING)
+    collector.run(run="third", records=[*dying(0, 1.0), *dying(20, "NaN")])
+    expect(button).to_be_hidden()  # Chrome on Android shows notifications of service workers alone
+    expect(visit.page.locator(".summary")).to_contain_text("3 critical")

@@ -113,7 +113,10 @@ def test_a_session_ends_with_its_key(guarded, visit):
 
 
 def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, visit):
-    """The page shows its forms alone, and sends the text after a sign-in; to another person it shows nothing of it."""
+    """The page shows its forms alone, and sends the text after a sign-in; to another person it shows nothing of it.
+
+    A link that is followed meanwhile leads to its page after the sign-in.
+    """
     run, reader = guarded.send(guarded.secrets[0]), guarded.key("operate", name="anna")
     page, other = visit.page, visit.page.context.new_page()
     other.set_default_timeout(WAIT_MILLISECONDS)
@@ -137,6 +140,19 @@ def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, vis
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("status").get_by_text("Saved.")).to_be_visible()
     assert guarded.ask("GET", f"/api/v1/runs/{run}", reader).json()["title"] == "written for ten minutes"
+    page.get_by_label("Title").fill("left behind")
+    other.get_by_role("button", name="Sign out anna").click()
+    other.wait_for_url("**/sign-in")
+    expect(page.locator("#live-state")).to_have_attribute("data-signed-out", "")
+    page.get_by_role("link", name="Rules").click()
+    page.wait_for_url("**/rules")
+    sign_in(other, reader)
+    other.wait_for_url(f"{guarded.live.url}/")
+    expect(page.get_by_role("heading", level=1, name="Rules")).to_be_visible()
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    page.go_back()
+    page.get_by_text("Title, tags, notes, archive, delete").click()
+    visit.complaints.clear()
     page.get_by_label("Title").fill("of anna")
     other.get_by_role("button", name="Sign out anna").click()
     other.wait_for_url("**/sign-in")

@@ -178,12 +178,15 @@ def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visi
 
 
 def test_the_axis_may_be_the_wall_time(collector, visit):
-    """Steps are placed at the time at which they were recorded."""
+    """Steps are placed at the time at which they were recorded, also those that are pushed to the page."""
     run_id = collector.run(run="timed", records=steps(0, 30))
     open_workspace(collector, visit, run_id)
     visit.page.locator("#workspace-axis").get_by_text("time").click()
     is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'date' && graph.data[0].x[1] === 1.7e12 + 60000")
     assert "x=time" in visit.page.url
+    collector.run(run="timed", records=steps(30, 31))
+    is_drawn(visit, "alpha/a", "graph.data[0].x.length > 30")
+    assert visit.page.evaluate(f"{GRAPH.format(signal='alpha/a')}.data[0].x.at(-1)") == 1.7e12 + 60000 * 30
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
@@ -244,6 +247,11 @@ def test_a_zoom_by_steps_is_none_of_an_axis_of_times(collector, visit):
     is_drawn(visit, "alpha/a", everything)
     visit.page.locator("#workspace-axis").get_by_text("step", exact=True).click()
     is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.range.join() === '20,40'")
+    visit.page.locator("#workspace-axis").get_by_text("time").click()
+    other = collector.run(run="other", records=steps(0, 300))
+    visit.page.evaluate(f"window.rlvitals.openAddress('/runs/{other}?zoom=50,60')")
+    visit.page.locator(".workspace-bar").scroll_into_view_if_needed()
+    is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.range.join() === '50,60'")
 
 
 def test_the_axis_may_be_the_tokens_where_the_trainer_logs_them(collector, visit):
@@ -327,6 +335,7 @@ def test_no_name_is_a_formula_in_a_file_for_a_spreadsheet(collector, visit):
 def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, visit):
     """The file is a drawing of its type; a signal of docs/signals.md has its unit and its definition."""
     records = [{"step": step, "scalars": {"reward/mean": 0.5, "entropy/mean": 1.0}} for step in range(5)]
+    records[2]["scalars"]["reward/mean"] = "NaN"
     run_id = collector.run(run="drawn", records=records)
     open_workspace(collector, visit, run_id)
     is_drawn(visit, "entropy/mean")
@@ -342,7 +351,12 @@ def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, vis
         visit.page.locator(".below-chart").get_by_role("button", name="CSV").click()
     rows = Path(download.value.path()).read_text().splitlines()
     assert rows[0] == "line,x,y"
-    assert any(row.endswith('"4","0.5"') for row in rows)
+    assert [row for row in rows if row.startswith('"reward/mean"')][2:] == [
+        '"reward/mean","2","NaN"',
+        '"reward/mean","3","0.5"',
+        '"reward/mean","4","0.5"',
+    ]
+    assert not any("alert" in row for row in rows)
 
 
 def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, visit):

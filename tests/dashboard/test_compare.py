@@ -146,7 +146,7 @@ def test_seeds_of_a_setting_are_their_median_and_range():
     traces = overlay_figure("reward/mean", runs, **OPTIONS | {"is_grouped": True})["data"]
     highest, lowest, middle, *_ = traces
     assert [set(trace["y"]) for trace in (highest, lowest, middle)] == [{2.0}, {0.0}, {1.0}]
-    assert middle["name"] == "grpo (3)"
+    assert [trace["name"] for trace in (highest, lowest, middle)] == ["grpo (largest)", "grpo (least)", "grpo (3)"]
     assert len(traces) == 6
 
 

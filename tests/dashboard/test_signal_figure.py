@@ -36,6 +36,12 @@ def test_the_unit_is_a_step_of_a_short_curve_and_a_thousandth_of_a_long_one():
     assert smoothing_unit([5.0]) == smoothing_unit([]) == 1.0
 
 
+def test_places_as_near_as_numbers_can_be_are_smoothed():
+    """Half of the smallest positive number is 0, and no distance can be divided by that."""
+    places = [0.0, 5e-324, 5e-324]
+    assert smooth(places, [1.0, 2.0, 3.0], smoothing=0.9, unit=smoothing_unit(places)).values == [1.0, 1.5, 2.0]
+
+
 def test_a_panel_has_raw_values_and_the_average_over_them():
     """Without smoothing there is only the line with its marks."""
     plain = signal_figure(series(range(3), [1.0, 2.0, math.nan]), view=PanelView(), phases=[], alerts=[])

@@ -35,7 +35,7 @@ def smoothing_unit(places: Sequence[float]) -> float:
         places: Positions on the axis, ascending, shape [n].
     """
     span = places[-1] - places[0] if places else 0.0
-    return span / min(MOST_UNITS, len(places) - 1) if span > 0 else 1.0
+    return span / min(MOST_UNITS, len(places) - 1) or 1.0 if span > 0 else 1.0  # a part of the smallest span is 0
 
 
 def smooth(places: Sequence[float], values: Sequence[float], *, smoothing: float, unit: float) -> Smoothed:

@@ -56,6 +56,7 @@ def _step(event: StepCompleted) -> StepEvent:
         run_id=event.run_id,
         attempt=event.attempt,
         step=event.step.step,
+        time=event.step.time,
         phase=Phase.read(event.phase),
         signals=dict(event.step.signals),
     )

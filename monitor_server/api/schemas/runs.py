@@ -182,6 +182,7 @@ class StepEvent(Schema):
     run_id: str
     attempt: int
     step: int
+    time: float
     phase: Phase
     signals: dict[str, float]
 

@@ -15,7 +15,7 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
     """A reader of the event can read the step; a new run, its step and its alert arrive."""
     live = start_collector(engine=scripted)
     with listening(live) as events:
-        run_id = live.run(run="r", records=[{"step": 4, "scalars": {"warn": "Infinity"}}])
+        run_id = live.run(run="r", records=[{"step": 4, "time": 5.0, "scalars": {"warn": "Infinity"}}])
         pushed = {}
         while not {"run", "step", "alert"} <= pushed.keys():
             kind, data = next(events)
@@ -24,6 +24,7 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
         "run_id": run_id,
         "attempt": 1,
         "step": 4,
+        "time": 5.0,
         "phase": "healthy",
         "signals": {"warn": "Infinity"},
     }
@@ -66,9 +67,9 @@ def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
     run_id = collector.run(run=run_name)
     with listening(collector, run_id=run_id) as events:
         collector.send(run=f"{run_name}-other", records=[{"step": 0, "scalars": {"a": 0.0}}])
-        collector.send(run=run_name, records=[{"step": 1, "scalars": {"a": 1.0}}])
+        collector.send(run=run_name, records=[{"step": 1, "time": 5.0, "scalars": {"a": 1.0}}])
         heard = next(data for kind, data in events if kind == "step")
-    assert (heard["run_id"], heard["step"]) == (run_id, 1)
+    assert (heard["run_id"], heard["step"], heard["time"]) == (run_id, 1, 5.0)
 
 
 def test_streams_end_when_the_collector_does(start_collector):

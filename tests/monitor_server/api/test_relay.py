@@ -47,13 +47,15 @@ def test_a_subscriber_of_one_collector_sees_the_step_that_another_projected(pair
     with listening(reader, run_id=run_id) as events:
         eventually(lambda: _relay(projector).is_watched_elsewhere)
         projector.send(run="other", records=[{"step": 0, "scalars": {"a": 0.0}}])
-        projector.send(run="r", records=[{"step": step, "scalars": {"a": 1.0, "warn": float(step)}} for step in (0, 1)])
+        scalars = [{"a": 1.0, "warn": float(step)} for step in (0, 1)]
+        projector.send(run="r", records=[{"step": at, "time": 5.0, "scalars": sent} for at, sent in enumerate(scalars)])
         heard = [next(events) for _ in range(3)]
     assert [(kind, data.get("step", data.get("opened_step"))) for kind, data in heard] == [
         ("step", 0), ("step", 1), ("alert", 1),
     ]  # fmt: skip
     assert heard[0][1] == {
-        "run_id": run_id, "attempt": 1, "step": 0, "phase": "healthy", "signals": {"a": 1.0, "warn": 0.0},
+        "run_id": run_id, "attempt": 1, "step": 0, "time": 5.0, "phase": "healthy",
+        "signals": {"a": 1.0, "warn": 0.0},
     }  # fmt: skip
     metrics = reader.pool.request("GET", f"{reader.url}/metrics").data.decode()
     assert 'rlvitals_relayed_events_total{direction="received"}' in metrics
