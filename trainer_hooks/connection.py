@@ -2,22 +2,18 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor, NullMonitor
+from trainer_hooks.recording.run_config import plain_config
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.text_safety import describe_error, encodable, printable
+from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 
 __all__ = ["connect"]
 
-# The integers of msgpack. A tokenizer without a limit has a model_max_length of 10**30.
-MSGPACK_MINIMUM: Final = -(2**63)
-MSGPACK_MAXIMUM: Final = 2**64 - 1
 IMPORTED: Final = (
     "NOTHING IS RECORDED: connect was called while a spawned process imported the modules of the process that started "
     "it, which reports for the run; if this process trains, call connect in the function that it runs"
@@ -51,6 +47,7 @@ def connect(
         project: Project that the run belongs to; where it is "default" or None, `RLVITALS_PROJECT`.
         run: Name of the run, the same at every restart; else `RLVITALS_RUN`; else a single process generates one.
         config: The run's configuration; values that JSON does not have, and integers beyond 64 bits, become text.
+            Values whose names are those of secrets are not sent.
         api_key: Key with the scope ingest; else `RLVITALS_API_KEY`.
         rank: This process's rank; else `RANK`; else 0.
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
@@ -92,7 +89,7 @@ def connect(
     monitor = Monitor(
         settings,
         HttpTransport(settings.url, api_key=settings.api_key) if settings.url else None,
-        config=_to_plain_values(config),
+        config=plain_config(config),
         source=printable(str(source or ""))[:LONGEST_NAME_CHARS],
         on_alert=on_alert,
         policy=actions,
@@ -110,26 +107,3 @@ def _is_importing_for_parent() -> bool:
     # multiprocessing itself sets the attribute, and refuses to start processes while it is set.
     module = sys.modules.get("multiprocessing.process")
     return module is not None and getattr(module.current_process(), "_inheriting", False)
-
-
-def _to_plain_values(config: Mapping[str, object] | None) -> dict[str, object] | None:
-    if config is None:
-        return None
-    try:
-        plain: dict[str, object] = _to_sendable(msgspec.to_builtins(dict(config), str_keys=True, enc_hook=str))
-    except Exception as error:  # an object of the user's may raise anything when it becomes text
-        raise ConfigurationError(f"config must be a mapping of plain values: {describe_error(error)}") from error
-    return plain
-
-
-def _to_sendable(value: Any) -> Any:  # noqa: ANN401 - walks any JSON tree
-    """Return a JSON tree whose texts are UTF-8 and whose integers are those of msgpack; others become text."""
-    if isinstance(value, str):
-        return encodable(value)
-    if isinstance(value, int) and not MSGPACK_MINIMUM <= value <= MSGPACK_MAXIMUM:
-        return str(value)
-    if isinstance(value, dict):
-        return {_to_sendable(name): _to_sendable(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_sendable(item) for item in value]
-    return value

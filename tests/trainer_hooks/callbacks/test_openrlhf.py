@@ -12,6 +12,7 @@ from trainer_hooks.callbacks import openrlhf
 from trainer_hooks.callbacks.openrlhf import wrappers
 from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.recording.run_config import HIDDEN
 from trainer_hooks.signals.loss_sums import NAMES
 
 
@@ -118,12 +119,13 @@ def test_what_openrlhf_logs_reaches_its_own_logger(args, connect, collector):
 
 
 def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
-    """The configuration holds the arguments, except those of the loggers."""
+    """The configuration holds the arguments, without the keys of the loggers."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
     openrlhf.VitalsLogger(None, args).close()
     assert {(batch.project, batch.run) for batch in collector.batches} == {("search", "qwen")}
     config = next(batch.config for batch in collector.batches if batch.config)
     assert config == {
+        "logger": {"wandb": {"key": HIDDEN, "project": "search", "run_name": "qwen"}},
         "rollout": {"batch_size": 4, "n_samples_per_prompt": 2},
         "train": {"batch_size": 4, "max_epochs": 1},
     }

@@ -35,7 +35,7 @@ class VitalsLogger:
         self._monitor = monitor or trainer_hooks.connect(
             project=find_project(None) or getattr(names, "project", None),
             run=find_run_name(None) or getattr(names, "run_name", None),
-            config=_config(args),
+            config=vars(args),
             rank=0,
             world_size=1,
             source="openrlhf",
@@ -92,15 +92,6 @@ def step_and_metrics(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[
     """Find step and metrics among the arguments that OpenRLHF passes to its loggers."""
     given = {**dict(zip(("global_step", "logs_dict"), args, strict=False)), **kwargs}
     return given["global_step"], given.get("logs_dict") or {}
-
-
-def _config(args: Any) -> dict[str, Any]:
-    """Return the arguments as nested mappings, without those of loggers, which hold keys to other services."""
-    return {
-        name: _config(value) if hasattr(value, "__dict__") else value
-        for name, value in vars(args).items()
-        if name != "logger"
-    }
 
 
 def _has_one_update(args: Any) -> bool:
