@@ -94,6 +94,8 @@ class NameMapping:
                 found[signal] = value
                 found.pop(key, None) if key != signal else None
                 self.sources[signal] = key
+            elif signal in self.sources:  # a known key in this row is another metric
+                found.pop(signal, None)
         return found
 
     @property

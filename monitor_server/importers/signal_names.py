@@ -30,7 +30,9 @@ __all__ = [
     "ungrouped",
 ]
 
-CALLS = "_step"  # W&B's count of the calls of log(), which is the step of a run that logs none of its own
+CALLS = (
+    "_step"  # the count of the calls of log() by W&B and Trackio, which is the step of a run that logs none of its own
+)
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", CALLS)
 
 # Canonical name → keys, the most trusted first: the raw reward before one with a subtracted KL penalty.
@@ -49,13 +51,13 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "entropy_loss", "entropy_all_mean", "policy_entropy_avg", "objective_entropy", "mean_entropy", "optim_entropy",
     ),
     "grad/norm": (
-        "grad_norm", "actor_grad_norm", "policy_grad_norm", "optim_grad_norm", "actor_train_grad_norm",
-        "gradient_norm", "total_grad_norm",
+        "grad_norm", "actor_grad_norm", "policy_grad_norm", "policy_raw_grad_norm", "optim_grad_norm",
+        "actor_train_grad_norm", "gradient_norm", "total_grad_norm",
     ),
     "ratio/clip_frac": (
         "clip_ratio_region_mean", "clip_ratio", "actor_pg_clipfrac", "actor_clipfrac", "pg_clipfrac", "ppo_clip_ratio",
-        "policy_loss_metrics_clip_ratio", "policy_clipfrac_avg", "clip_fraction", "clip_frac", "clipfrac",
-        "is_masked_mean",
+        "policy_loss_metrics_clip_ratio", "policy_ppo_clip_ratio", "policy_clipfrac_avg", "clip_fraction", "clip_frac",
+        "clipfrac", "is_masked_mean",
     ),
     "ratio/clip_low_frac": ("clip_ratio_low_mean", "is_masked_low_mean"),
     "ratio/clip_high_frac": ("clip_ratio_high_mean", "is_masked_high_mean"),
@@ -95,6 +97,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "policy_loss", "actor_pg_loss", "policy_policy_loss", "pg_loss", "loss", "loss_mean", "loss_policy_avg",
         "train_loss", "training_loss",
     ),
+    "loss/llds": ("llds_loss", "actor_llds_loss"),
     "lr": ("learning_rate", "actor_lr", "lr", "policy_lr", "policy_policy_lr", "optim_lr", "lr_pg_0"),
 }  # fmt: skip
 
@@ -133,7 +136,7 @@ _SECTION = re.compile(r"^(train|training|trainer|metrics|story|global)[/.:](?=.)
 
 # A factor or the unit of the signal in brackets, as in "actor/lr(1e-4)", does not belong to the name. Anything else in
 # brackets does: "reward (std)" is no mean, and "entropy (bits)" no entropy in nats.
-_UNIT = re.compile(r"\(\s*(?:[x×*]?\s*[-+]?[\d.]+(?:e[-+]?\d+)?|tokens?|nats?)\s*\)")
+_UNIT = re.compile(r"\(\s*(?:(?:[x×*]\s*)?[-+]?[\d.]+(?:e[-+]?\d+)?|tokens?|nats?)\s*\)")
 # Other characters change the meaning of a name: "-loss", "Δkl", "clip_frac %".
 _PLAIN = re.compile(r"[\[a-z0-9_][][a-z0-9\s_/.:|@-]*")
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")

@@ -8,6 +8,7 @@ from pathlib import Path
 from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import DECODER, read_json
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
+from monitor_server.importers.signal_names import is_known, step_keys
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks, document
 
 __all__ = ["JsonColumns", "JsonList", "TrainerState"]
@@ -87,7 +88,7 @@ class JsonColumns:
             content = read_json(document(path, report))
         except (ValueError, RecursionError) as error:
             raise LogError(f"{path} must be a JSON document: {error}") from error
-        rows = _longest(content)
+        rows = _training_rows(content)
         if not rows:
             raise LogError(f"{path} must hold a list of rows, or columns of numbers; found neither")
         yield from (flat(row) for row in rows)
@@ -161,16 +162,25 @@ def _is_summary(row: Row) -> bool:
     return "train_runtime" in row
 
 
-def _longest(content: object, depth: int = 2) -> list[Mapping[str, object]]:
-    """Return the longest list of rows within a document; columns become rows."""
+def _training_rows(content: object, depth: int = 2) -> list[Mapping[str, object]]:
+    """Return the list of rows within a document that has signals with steps, or signals; the longest of several.
+
+    Columns become rows.
+    """
     if isinstance(content, list):
         return [row for row in content if isinstance(row, dict)]
     if not isinstance(content, dict):
         return []
     candidates = [_columns(content)]
     if depth:
-        candidates += [_longest(value, depth - 1) for value in content.values() if isinstance(value, dict | list)]
-    return max(candidates, key=len)
+        candidates += [_training_rows(value, depth - 1) for value in content.values() if isinstance(value, dict | list)]
+    return max(candidates, key=_rank)
+
+
+def _rank(rows: list[Mapping[str, object]]) -> tuple[bool, bool, int]:
+    keys = tuple({key for row in rows for key in flat(row)})
+    has_signals = any(map(is_known, keys))
+    return has_signals and bool(step_keys(keys)), has_signals, len(rows)
 
 
 def _columns(content: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -9,6 +9,7 @@ from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
+from monitor_server.importers.signal_names import CALLS
 from monitor_server.importers.source import MAX_LINE_BYTES
 
 __all__ = ["TrackioDatabase"]
@@ -50,7 +51,8 @@ def _rows(path: Path, name: object, report: ReadReport) -> Iterator[Row]:
                 report.add_problem(path, f"row {number} of metrics", f"it is no JSON: {error}")
                 continue
             if isinstance(row, dict):
-                yield {**flat(row), "step": step, **_timestamp(time)}
+                # Trackio counts calls of log() unless it is given a step; a trainer may log its own step as a number.
+                yield {**flat(row), CALLS: step, **_timestamp(time)}
 
 
 def _timestamp(text: object) -> dict[str, float]:

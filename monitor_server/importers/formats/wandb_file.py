@@ -20,7 +20,6 @@ DAMAGED, FULL, FIRST, LAST = 0, 1, 2, 4
 # HistoryStep{1 num}, HistoryItem{1 key, 2 nested_key, 4 boolean, 5 integer, 6 number, 7 text, 16 value_json}.
 HISTORY, RUN = 2, 17
 HEAD_RECORDS = 64
-OWN_STEPS = ("train/global_step", "trainer/global_step", "training/global_step", "global_step")
 
 
 class WandbFile:
@@ -125,9 +124,7 @@ def _history(history: bytes) -> dict[str, object]:
         elif number == 2 and isinstance(content, bytes):  # noqa: PLR2004 - HistoryRecord.step
             step = dict(fields(content)).get(1)
             row.setdefault("_step", to_signed(step) if isinstance(step, int) else None)
-    # W&B counts calls of log(). If a trainer logs its own step, that one is used.
-    own = next((row[key] for key in OWN_STEPS if key in row), None)
-    return row if own is None else {**row, "step": own}
+    return row
 
 
 def _item(item: bytes) -> tuple[str, object]:

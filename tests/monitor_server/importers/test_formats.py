@@ -63,6 +63,7 @@ DOCUMENTS = {
     "columns.json": (columns(ROWS), "JSON document"),
     "pandas.json": ({key: {str(n): v for n, v in enumerate(c)} for key, c in columns(ROWS).items()}, "JSON document"),
     "history.json": ({"run": "x", "history": {"rows": ROWS}}, "JSON document"),
+    "samples.json": ({"samples": [{"prompt": "p", "reward": 1}] * 99, "history": ROWS}, "JSON document"),
 }
 
 
@@ -515,6 +516,16 @@ def test_a_signal_may_be_read_from_a_key_of_the_users(tmp_path):
     assert mapping.keys_of_signals() == {"reward/mean": "my_reward"}
     assert mapping.unknown() == ["own"]
     assert mapping.unused_overrides() == {"grad/norm": "absent"}
+
+
+def test_rows_that_lack_the_key_of_the_users_have_no_number_of_another(tmp_path):
+    """Two metrics are not one signal; in a log without the key the known name counts."""
+    (tmp_path / "run.jsonl").write_text('{"step": 1, "mine": 0.5, "reward": 9.0}\n{"step": 2, "reward": 9.0}\n')
+    (tmp_path / "other.jsonl").write_text('{"step": 1, "reward": 9.0}\n')
+    for name, rewards in (("run", [{"reward/mean": 0.5}, {}]), ("other", [{"reward/mean": 9.0}])):
+        (log,) = find_logs([tmp_path / f"{name}.jsonl"])
+        mapping = NameMapping({"reward/mean": "mine"})
+        assert [step.signals for step in observe(log.read(ReadReport()), mapping.signals)] == rewards
 
 
 @pytest.mark.parametrize("text", ["reward/mean", "=x", "reward/mean=", "reward/man=x"])

@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import tarfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from monitor_server.importers import source
 from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
+from monitor_server.importers.formats.tensorboard.event_records import next_header
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
@@ -154,6 +156,19 @@ def test_after_a_damaged_length_an_event_file_is_read_on(tmp_path):
     assert "a record is damaged" in problems[0]
 
 
+def test_the_search_after_a_damaged_place_of_an_event_file_ends_at_the_next_record():
+    """Of a file with thousands of damaged places the rest is not looked at each time."""
+    buffer = b"\xff" * 1000 + record(scalar(1, 0.5)) + b"\xff" * (1 << 20)
+    next_header(buffer, 1)  # the tables of checksums stay
+    tracemalloc.start()
+    try:
+        assert next_header(buffer, 1) == 1000
+        assert tracemalloc.get_traced_memory()[1] < 50_000
+    finally:
+        tracemalloc.stop()
+    assert next_header(buffer, 1001) == len(buffer) - 11  # a header may begin in the last bytes
+
+
 def test_steps_beyond_every_bound_do_not_end_the_reading(tmp_path):
     """Steps of 2⁶³ are numbered, and negative ones are left out."""
     steps = [0, 1 << 63, (1 << 64) - 1, (1 << 63) - 1]
@@ -174,7 +189,17 @@ def test_a_notebooks_broken_table_takes_linear_time(tmp_path, shown):
 
 
 @pytest.mark.parametrize(
-    "unit", ["step aaaaaaaaa", "step: 1 | a ", "step {'a'b'", "step a=1_", "step \x1b[0;", "step = ", "/step:1 - "]
+    "unit",
+    [
+        "step aaaaaaaaa",
+        "step: 1 | a ",
+        "step {'a'b'",
+        "step a=1_",
+        "step \x1b[0;",
+        "step = ",
+        "/step:1 - ",
+        "step=1 a=" + "1" * 59_000 + "x ",
+    ],
 )
 def test_a_console_line_made_of_beginnings_takes_linear_time(tmp_path, unit):
     """No pattern is tried from every position to the end of the line."""

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from monitor_server.importers.signal_names import signals_of, step_keys
+from trainer_hooks.callbacks.shared import naming
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,19 @@ from monitor_server.importers.signal_names import signals_of, step_keys
 def test_a_trainers_key_is_recognised(key, signal):
     """Case, section and separators do not matter."""
     assert signals_of({key: 0.25, "timing_s/step": 3.0}) == {signal: 0.25}
+
+
+@pytest.mark.parametrize("table", ["TRANSFORMERS", "TRL", "VERL", "OPENRLHF", "SKYRL"])
+def test_an_importer_knows_every_name_that_the_adapters_know(table):
+    """A log of a trainer has the signals that its adapter would have sent."""
+    names = getattr(naming, table)
+    assert {name: signals_of({name: 0.25}) for name in names} == {name: {names[name]: 0.25} for name in names}
+
+
+@pytest.mark.parametrize("unit", ["( " + " " * 60_000, "(" * 60_000, "x" + "(1" * 30_000])
+def test_a_long_key_takes_linear_time(unit):
+    """A key of a JSON log may have any length."""
+    assert signals_of({unit: 0.25}) == {}
 
 
 def test_the_raw_reward_stands_before_the_one_with_a_penalty():

@@ -224,6 +224,8 @@ def reordering(order):
             is_row = {name: isinstance(part, torch.Tensor) and part.ndim > 0 for name, part in batch.items()}
             return {name: part[list(order)] if is_row[name] else part for name, part in batch.items()}
 
+    # The trainer with a replay buffer in trl.experimental replaces rows of its rollout batch.
+    Reordering._generate_and_score_completions.__module__ = "trl.experimental.reordering"
     return Reordering
 
 

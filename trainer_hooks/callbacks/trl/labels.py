@@ -194,9 +194,10 @@ class ResponseLabels:
             self.note_rewards(torch.tensor(columns, dtype=torch.float32).T, [None] * responses)
 
     def _has_only_known_code(self) -> bool:
-        """Whether TRL makes the rollout batch, or LLDSGRPOTrainer, which only adds columns to it."""
+        """Whether a main trainer of TRL makes the rollout batch, or LLDSGRPOTrainer, which only adds columns to it."""
         module: str = self._trainer._generate_and_score_completions.__module__  # noqa: SLF001 - TRL's
-        return module.partition(".")[0] in ("trl", "trainer_hooks")
+        # Trainers in trl.experimental may replace rows, as the one with a replay buffer does.
+        return module.startswith("trl.trainer.") or module == "trainer_hooks.losses.trl"
 
     def _holds_whole_groups(self, groups: Sequence[int]) -> bool:
         return set(Counter(groups).values()) == {self._trainer.num_generations}

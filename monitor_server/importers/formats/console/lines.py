@@ -18,7 +18,7 @@ __all__ = [
     "read_verl_line",
 ]
 
-NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
+NUMBER = r"[-+]?(?:\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 # A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
 GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
 # What a trainer counts beside steps: "step=1,250 tokens" is step 1 and 250 tokens.

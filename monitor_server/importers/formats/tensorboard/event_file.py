@@ -116,7 +116,7 @@ class _Reader:
                     add_length(length)
                     position += FRAME_BYTES + length
                     (length,) = unpack(buffer, position)
-                if position <= sure:
+                if length <= MAX_SCALAR_BYTES and position <= sure:
                     self._cycle.learn(lengths)
                     position = self._read_cycles(buffer, position, sure, starts, lengths)
                     (length,) = unpack(buffer, position)

@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 HEADER_BYTES, FOOTER_BYTES = 12, 4
+SEARCH_BYTES = 256  # the size of the first block that is searched for a header
 MAX_TAG_BYTES = 1024
 # Odd, so that multiplication is reversible; from the golden ratio (Knuth, TAOCP 3, 6.4).
 HASH_FACTOR = 0x9E3779B97F4A7C15
@@ -90,13 +91,17 @@ def is_header(buffer: bytes, position: int) -> bool:
 def next_header(buffer: bytes, begin: int) -> int:
     """Return the position of the next header with a correct checksum, or of the last bytes that may begin one."""
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(buffer, np.uint8), HEADER_BYTES)[begin:]
-    if not len(windows):
-        return begin
-    # A length fits into four bytes, so the other four are 0: few places need a computed checksum.
-    likely = np.flatnonzero(~windows[:, 4:8].any(axis=1))
-    right = masked_crc32c(windows[likely][:, :8]) == np.ascontiguousarray(windows[likely][:, 8:]).view("<u4")[:, 0]
-    found = likely[right]
-    return begin + (int(found[0]) if len(found) else len(windows))
+    # Each block is twice the one before, so the cost is that of the distance, also where many places are damaged.
+    first, size = 0, SEARCH_BYTES
+    while first < len(windows):
+        block = windows[first : first + size]
+        # A length fits into four bytes, so the other four are 0: few places need a computed checksum.
+        likely = np.flatnonzero(~block[:, 4:8].any(axis=1))
+        right = masked_crc32c(block[likely][:, :8]) == np.ascontiguousarray(block[likely][:, 8:]).view("<u4")[:, 0]
+        if right.any():
+            return begin + first + int(likely[right][0])
+        first, size = first + size, 2 * size
+    return begin + len(windows)
 
 
 def hash_rows(rows: "NDArray[np.uint8]") -> "NDArray[np.uint64]":

@@ -9,6 +9,7 @@ import pytest
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observations
 
 
 @pytest.fixture
@@ -39,6 +40,16 @@ def test_a_database_in_use_is_read_with_what_is_not_yet_in_its_file(database):
         connection.rollback()
     assert len(rows) == 200
     assert rows[7]["reward"] == 0.75
+
+
+def test_the_trainers_own_step_is_preferred_to_trackios_count_of_calls(database):
+    """Transformers logs ``train/global_step`` as a number, and leaves the count to Trackio."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(
+            "UPDATE metrics SET metrics = '{\"reward\": 0.5, \"train/global_step\": ' || (10 * step) || '}'"
+        )
+    (log,) = find_logs([database])
+    assert [step.step for step in observations(log.read(ReadReport()))][:3] == [0, 10, 20]
 
 
 def test_a_database_that_no_program_has_open_is_read_without_a_trace(database, tmp_path):
@@ -79,5 +90,5 @@ def test_a_row_of_many_megabytes_costs_itself(database):
         )
     report = ReadReport()
     (log,) = find_logs([database])
-    assert [row["step"] for row in log.read(report)] == [step for step in range(200) if step != 7]
+    assert [row["_step"] for row in log.read(report)] == [step for step in range(200) if step != 7]
     assert report.problems == ["p.db, row 7 of metrics: it is longer than 16 MiB"]
