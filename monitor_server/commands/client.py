@@ -2,17 +2,16 @@
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 import urllib3
 
 from monitor_server.commands.errors import CommandError, RequestRefusedError
+from monitor_server.configuration_files.writing import open_for_writing
 
 __all__ = [
     "BEGINNING_BYTES",
@@ -157,7 +156,7 @@ def download(url: str, path: str, file: Path) -> int:
             answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
                 raise _refusal_of(url, path, answer, answer.read(amt=4 * LONGEST_DETAIL))
-            with _open_for_writing(file) as written:
+            with open_for_writing(file) as written:
                 for part in answer.stream(PART_BYTES):
                     size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
@@ -167,23 +166,6 @@ def download(url: str, path: str, file: Path) -> int:
     except OSError as error:
         raise CommandError(f"{file} cannot be written: {error}") from error
     return size
-
-
-@contextmanager
-def _open_for_writing(file: Path) -> Iterator[BinaryIO]:
-    if file.exists() and not file.is_file():  # a rename would replace the device by a file
-        with file.open("wb") as stream:
-            yield stream
-        return
-    target = Path(os.path.realpath(file))  # the target of a symbolic link
-    # A name of its own: another command may write to the same file, and the user may have a file that ends like it.
-    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
-    try:
-        with partial.open("xb") as written:
-            yield written
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: ANN401 - urllib3's own

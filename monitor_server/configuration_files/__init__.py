@@ -1,1 +1,1 @@
-"""The files that settings name: bounded reading, and checks for changes while the collector runs."""
+"""The files of users: bounded reading, writing as a whole, and checks for changes while the collector runs."""

@@ -73,6 +73,9 @@ class VitalsCallback(Callback):
         """Connect, before the first step."""
         remove_repetitions(self, trainer.callbacks)  # type: ignore[attr-defined]
         self._first_step = self._last_step = trainer.global_step
+        # A training that failed leaves the batches of its last step.
+        self._losses.clear()
+        self._microbatches.clear()
         if self._monitor is None:
             self._monitor = self._connect(
                 config=_describe(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size

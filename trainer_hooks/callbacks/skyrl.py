@@ -15,6 +15,8 @@ from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrapper
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, SKYRL, canonical
 from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
 from trainer_hooks.settings import find_project, find_run_name
+from trainer_hooks.signals.loss_sums import on_policy
+from trainer_hooks.wire import RunEnd
 
 __all__ = ["VitalsCallback"]
 
@@ -79,6 +81,7 @@ class VitalsCallback:
             self._monitor.end_at_exit = "stopped"
         self._guard.count_for(self._monitor)
         with self._guard:
+            self._wrappers.restore()  # those of a training that an exception ended
             if not self._wrappers.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):
                 self._warnings.log(NO_REWARDS)
             for name in STEP_METHODS:
@@ -100,8 +103,13 @@ class VitalsCallback:
         """Restore SkyRL's methods and send the remaining records."""
         with self._guard:
             self._wrappers.restore()
-            if self._monitor is not None and self._is_own:
-                self._monitor.close()
+            self._close_own("finished")
+
+    def _close_own(self, end: RunEnd) -> None:
+        """Close a monitor that this callback has connected; another training connects anew."""
+        if self._monitor is not None and self._is_own:
+            self._monitor.close(end)
+            self._monitor = None
 
     def _around_advantages(self, original: Method) -> Method:
         @functools.wraps(original)
@@ -131,17 +139,15 @@ class VitalsCallback:
         with self._guard:
             rollouts = self._rollouts_of(batch)
         self._log_step(trainer, {**getattr(trainer, "all_metrics", {}), PARTIAL_STEP: 1.0}, rollouts)
-        if self._monitor is not None and self._is_own:
-            # SkyRL calls no callback after an exception, and Ray may end this process before it exits by itself.
-            self._monitor.close("stopped")
+        # SkyRL calls no callback after an exception, and Ray may end this process before it exits by itself.
+        self._close_own("stopped")
 
     def _log_step(self, trainer: Any, metrics: Mapping[str, object], rollouts: dict[str, Any] | None) -> None:
         if self._monitor is None:
             return
         scalars = canonical(metrics, SKYRL, prefix="skyrl")
         if self._is_on_policy:
-            # With one update a rollout batch the clipped share is 0 by construction.
-            scalars.pop("ratio/clip_frac", None)
+            scalars = on_policy(scalars)
         step = int(trainer.global_step)
         self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
 

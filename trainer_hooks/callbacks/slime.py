@@ -196,7 +196,11 @@ def _sample_arguments(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[st
 
 def _column(rows: Sequence[Any] | None, masks: Sequence[Any]) -> Any:
     """Pad per-token numbers; return None if any token lacks its number, because padding would make it 0."""
-    if rows is None or len(rows) != len(masks) or any(row is None for row in rows):
+    if rows is None or len(rows) != len(masks):
+        return None
+    # A response without a token has no numbers.
+    rows = [[] if row is None and len(mask) == 0 else row for row, mask in zip(rows, masks, strict=True)]
+    if any(row is None for row in rows):
         return None
     return pad(rows) if all(len(row) == len(mask) for row, mask in zip(rows, masks, strict=True)) else None
 

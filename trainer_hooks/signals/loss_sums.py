@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NAMES", "OFF_POLICY_ONLY", "of_responses", "signals_of", "token_sums"]
+__all__ = ["NAMES", "of_responses", "on_policy", "signals_of", "token_sums"]
 
 NAMES = (
     "tokens",
@@ -69,6 +69,11 @@ def token_sums(old_logprobs: "Tensor", logprobs: "Tensor", advantages: "Tensor",
 def of_responses(advantages: "Tensor", mask: "Tensor") -> "Tensor":
     """Average token advantages over the action tokens of each response, shape ``(B,)``; the mask is boolean."""
     return advantages.masked_fill(~mask, 0.0).sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
+
+
+def on_policy(signals: Mapping[str, float]) -> dict[str, float]:
+    """Return a step's signals without those that are constant by construction where there is one update a rollout."""
+    return {name: value for name, value in signals.items() if not name.startswith(OFF_POLICY_ONLY)}
 
 
 def signals_of(sums: Mapping[str, float]) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Checks a running collector over HTTP: whether it answers and is ready, its key, clock, backlog and SDKs."""
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -93,9 +94,17 @@ def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> DoctorFindin
     text = f"the collector has {collector}, this command {own}; trainers: {seen or 'none since its start'}"
     others = sorted({*sdks, own} - {collector, ""})
     if others:
-        advice = f"upgrade all to {collector}: an older SDK works, but lacks newer functions"
+        newest = max((collector, *others), key=_release)
+        first = "" if newest == collector else ", trainers first"  # an older SDK waits if an answer has unknown fields
+        advice = f"upgrade all to {newest}{first}: an older SDK works, but lacks newer functions"
         return DoctorFinding(level=Level.WARNING, about="versions", text=text, advice=advice)
     return DoctorFinding(level=Level.OK, about="versions", text=text)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Return the numbers with which a version begins, for comparison; a text without one is the lowest."""
+    numbers = re.match(r"\d{1,9}(?:\.\d{1,9}){0,3}", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()
 
 
 def _backlog(unprojected: int, quarantined: int) -> DoctorFinding:

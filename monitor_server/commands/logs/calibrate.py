@@ -20,6 +20,7 @@ from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.paths import log_path, require_no_log
 from monitor_server.commands.logs.same_runs import Fingerprint, KnownRuns
 from monitor_server.commands.terminal import error, printable, say
+from monitor_server.configuration_files.writing import open_for_writing
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.detection.calibration import (
     CLASSES,
@@ -105,7 +106,8 @@ def run(
         return 1
     content = _content(result.calibration) | {"share_warned": warn, "share_paged": page}
     try:
-        write.write_text(json.dumps(content, indent=1) + "\n")
+        with open_for_writing(write) as file:
+            file.write(json.dumps(content, indent=1).encode() + b"\n")
     except OSError as failure:
         raise CommandError(f"--write must name a file that can be written: {failure}") from failure
     say(f"{result.calibration.id} written to {write}; RLVITALS_CALIBRATION={write} uses it")

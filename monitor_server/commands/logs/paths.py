@@ -6,6 +6,7 @@ from pathlib import Path
 from typer import BadParameter
 
 from monitor_server.commands.errors import CommandError
+from monitor_server.configuration_files.writing import open_for_writing
 from monitor_server.importers.corpus import DATA_FILES
 from monitor_server.importers.protocol import RecordedLog
 from monitor_server.text_safety.printable import printable
@@ -58,7 +59,8 @@ def write_page(page: Path, text: str) -> None:
         CommandError: If the file cannot be written.
     """
     try:
-        page.write_text(text, encoding="utf-8")
+        with open_for_writing(page) as file:
+            file.write(text.encode())
     except BrokenPipeError:  # /dev/stdout was closed by its reader
         raise
     except OSError as failure:

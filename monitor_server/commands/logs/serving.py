@@ -12,10 +12,10 @@ from monitor_server.commands.processes import (
     python_process,
     wait_until_ready,
 )
-from monitor_server.commands.terminal import say
+from monitor_server.commands.terminal import error, say
 from monitor_server.http_server.server import bind
 from monitor_server.importers.mapping import NameMapping
-from monitor_server.importers.protocol import RecordedLog
+from monitor_server.importers.protocol import LogError, RecordedLog
 
 __all__ = ["serve_logs"]
 
@@ -33,11 +33,14 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int
         with python_process(collector_arguments(port, database)) as collector:
             if not wait_until_ready(url, collector):
                 raise CommandError("the collector did not start to listen; its last lines are printed above")
-            mappings = [NameMapping(overrides, log.aliases, keep_unknown=True) for log in logs]
-            has_steps = [
-                replay_log(log, mapping, url=url, project=PROJECT) for log, mapping in zip(logs, mappings, strict=True)
-            ]
-            if not any(has_steps):
+            has_steps = False
+            for log in logs:
+                mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
+                try:
+                    has_steps |= replay_log(log, mapping, url=url, project=PROJECT)
+                except LogError as failure:  # the other logs are still shown
+                    error(failure)
+            if not has_steps:
                 return 1
             say(f"The dashboard is at {url} until Ctrl-C; nothing of it is kept.")
             return collector.wait()

@@ -236,6 +236,37 @@ def test_batches_after_which_an_epoch_was_left_belong_to_no_step(connect, collec
     assert record.summaries["reward/mean"].count == 2
 
 
+def test_batches_of_a_training_that_failed_are_not_in_the_next(connect, collector):
+    """Under manual optimisation a step may take several epochs, so their beginnings drop nothing."""
+
+    class Manual(Counting):
+        fails = True
+
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, index):
+            """Make one step of two batches, or fail in the second."""
+            if index == 1 and self.fails:
+                raise ZeroDivisionError
+            found = super().training_step(batch, index)
+            if index == 1:
+                self.optimizers().step()
+            return found
+
+    monitor = connect()
+    callback = VitalsCallback(monitor)
+    options = {"module": Manual, "batches": 2, "accumulate_grad_batches": 1, "gradient_clip_val": None}
+    with pytest.raises(ZeroDivisionError):
+        fit([callback], **options)
+    Manual.fails = False
+    fit([callback], **options)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert collector.records[-1].scalars["loss/policy"] == 1.5
+    assert collector.records[-1].summaries["reward/mean"].count == 2
+
+
 def test_what_is_logged_once_is_sent_once(connect, collector):
     """A metric is sent only with the step after it was logged, although Lightning keeps its last value.
 

@@ -109,6 +109,18 @@ def test_rewards_and_groups_are_found_in_the_traces(place, tmp_path, follow, col
     assert record.summaries["length/mean"].value() == pytest.approx(5 / 4)
 
 
+@pytest.mark.parametrize("parents", [(-1, 0), (1, 0)], ids=["a root of -1", "a circle"])
+def test_a_trace_whose_parents_never_end_is_read_to_where_they_stop(parents, tmp_path):
+    """Else the command would fill the memory."""
+    place = tmp_path / "traces/step_0/train"
+    place.mkdir(parents=True)
+    nodes = [{"parent": parent, "token_ids": [token]} for token, parent in enumerate((*parents, 1))]
+    (place / "traces.jsonl").write_text(json.dumps({"nodes": nodes, "rewards": 1.0}) + "\n")
+    index = RewardIndex(tmp_path)
+    index.read(up_to=0)
+    assert index.find({"token_ids": [0, 1, 2]}) == (1.0, None)
+
+
 def test_only_traces_that_a_step_may_be_made_of_are_kept(tmp_path, connect, collector):
     """Traces of steps long before the current one are dropped, so memory use does not grow."""
     monitor = connect()
@@ -208,7 +220,7 @@ def test_what_the_collector_has_not_answered_for_is_sent_again(tmp_path, connect
     export(tmp_path, 1, [sequence([4], reward=1.0)])
     monitor = connect()
     monkeypatch.setattr(monitor, "flush", lambda _: False)
-    assert prime_rl.Follower(tmp_path, monitor).catch_up() == 1
+    assert prime_rl.Follower(tmp_path, monitor).catch_up() == 0
     assert not (tmp_path / "rlvitals_followed.json").exists()
     assert prime_rl.Follower(tmp_path, connect()).catch_up() == 1
 
@@ -220,9 +232,22 @@ def test_a_collector_that_does_not_answer_is_waited_for_once_a_look(tmp_path, co
     monitor = connect()
     monkeypatch.setattr(monitor, "flush", lambda _: False)
     follower = prime_rl.Follower(tmp_path, monitor)
-    assert follower.catch_up() == 1
+    assert follower.catch_up() == 0
+    assert not follower.is_acknowledged
     monkeypatch.undo()
     assert follower.catch_up() == 2
+
+
+def test_a_finished_run_that_nobody_acknowledges_is_waited_for_once_and_fails(tmp_path, monkeypatch, caplog):
+    """A script must learn that steps are missing, and not wait for each of them."""
+    for step in (1, 2, 3):
+        export(tmp_path, step, [sequence([4], reward=1.0)])
+    waits = []
+    monkeypatch.setattr(trainer_hooks.Monitor, "flush", lambda _, seconds: waits.append(seconds))
+    arguments = [str(tmp_path), "--url", "http://127.0.0.1:9", "--once"]
+    assert prime_rl.main(arguments, stop=threading.Event()) == 1
+    assert len(waits) == 1
+    assert "give the command again" in caplog.text
 
 
 def test_a_step_that_cannot_be_read_costs_itself_alone(tmp_path, follow, collector, swallowed):

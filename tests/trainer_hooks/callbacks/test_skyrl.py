@@ -1,3 +1,4 @@
+import copy
 from types import SimpleNamespace
 
 import pytest
@@ -104,6 +105,18 @@ def test_a_monitor_of_the_users_own_stays_open(batch, connect, collector):
     train_a_step(VitalsCallback(monitor), Trainer(), batch, {})
     assert monitor.flush(PATIENCE_SECONDS)
     assert [batch.end for batch in collector.batches if batch.end] == []
+
+
+def test_a_callback_watches_a_second_training_too(batch, collector, monkeypatch):
+    """The monitor of the first is closed, so another one is connected."""
+    monkeypatch.setenv("RLVITALS_URL", collector.url)
+    callback = VitalsCallback()
+    for run in ("a", "b"):
+        monkeypatch.setenv("RLVITALS_RUN", run)
+        train_a_step(callback, Trainer(), copy.deepcopy(batch), {})
+    ends = [(sent.run, sent.end) for sent in collector.batches if sent.end]
+    assert ends == [("a", "finished"), ("b", "finished")]
+    assert len(collector.records) == 2
 
 
 def test_a_newer_skyrl_trains_on_without_what_it_has_renamed(collector, monkeypatch, caplog):

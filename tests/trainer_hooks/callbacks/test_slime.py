@@ -244,6 +244,12 @@ def test_samples_without_log_probabilities_have_rewards(logged, caplog):
     assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
+def test_an_empty_sample_without_log_probabilities_costs_the_others_nothing(logged):
+    """An aborted response has no token, and no list of their numbers."""
+    record = logged([*SAMPLES, sample([9], None, 0.0, loss_mask=[])], **GRPO)
+    assert record.summaries["likelihood/correct"].value() == -2
+
+
 def test_samples_of_a_shape_that_we_do_not_know_reach_nobody(collector, monkeypatch, swallowed, close_monitors):
     """Samples of an unknown shape are not sent, and slime continues."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)

@@ -219,13 +219,16 @@ def test_a_newer_verl_that_names_its_arguments_otherwise_trains_unwatched(import
     assert "default_backend" in str(swallowed.pop())
 
 
-def test_verl_may_name_the_batch_in_its_calls(imported, monkeypatch, swallowed):
-    """The method of verl receives its arguments by position or by name, and without our logger nothing is read."""
+def test_verl_may_name_the_batch_in_its_calls(imported, connect, monkeypatch, swallowed):
+    """The method of verl receives its arguments by position or by name, and without a collector nothing is read."""
     source = "class PPOTrainer:\n    def _compute_metrics(self, batch, *, more): return batch, more"
     trainer = imported(source, wrappers.wrap_trainer).PPOTrainer()
     monkeypatch.setattr(verl.VitalsLogger, "current", None)
     assert trainer._compute_metrics("batch", more=1) == ("batch", 1)
     verl.VitalsLogger("project", "run", monitor=trainer_hooks.NullMonitor())
+    assert trainer._compute_metrics("batch", more=1) == ("batch", 1)
+    assert swallowed == []
+    verl.VitalsLogger("project", "run", monitor=connect())
     assert trainer._compute_metrics(batch="batch", more=2) == ("batch", 2)
     assert "'tq'" in str(swallowed.pop())
 

@@ -8,7 +8,7 @@ from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import OPENRLHF, canonical
 from trainer_hooks.settings import find_project, find_run_name
-from trainer_hooks.signals.loss_sums import NAMES, OFF_POLICY_ONLY, signals_of
+from trainer_hooks.signals.loss_sums import NAMES, on_policy, signals_of
 
 __all__ = ["SUMS", "VitalsLogger", "guard", "step_and_metrics"]
 
@@ -62,7 +62,7 @@ class VitalsLogger:
         sums, self._sums = self._sums, {}
         scalars = canonical(status, OPENRLHF, prefix="openrlhf") | signals_of(sums)
         if self._is_on_policy:
-            scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
+            scalars = on_policy(scalars)
         self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
 
     def log_eval(self, *args: Any, **kwargs: Any) -> Any:

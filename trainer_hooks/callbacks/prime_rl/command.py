@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None
     Args:
         arguments: The arguments of the command line.
         stop: Ends the command once it is set; unless given, SIGINT and SIGTERM end it.
+
+    Returns:
+        The exit status: 1 if `--once` has sent a part of the run, because the collector does not answer.
     """
     parser = argparse.ArgumentParser(
         prog="python -m trainer_hooks.callbacks.prime_rl", description="Follow a prime-rl run until it is stopped"
@@ -55,7 +58,11 @@ def main(arguments: Sequence[str] | None = None, *, stop: threading.Event | None
             if next(polls) % POLLS_PER_FULL_SCAN == 0 or follower.is_behind():
                 follower.catch_up()
         follower.catch_up()  # the last steps of a run become complete shortly before it ends
-    monitor.close("finished" if given.once else "stopped")
+    is_whole = given.once and follower.is_acknowledged
+    monitor.close("finished" if is_whole else "stopped")
+    if given.once and not is_whole:
+        logger.error("rlvitals: the collector has not acknowledged every step; give the command again when it answers")
+        return 1
     return 0
 
 

@@ -54,6 +54,8 @@ class Follower:
         self._guard = Guard()
         self._guard.count_for(monitor)
         self._has_warned = False
+        self.is_acknowledged = True
+        """Whether the collector has acknowledged the last step that was logged."""
 
     def is_behind(self) -> bool:
         """Whether the next step is complete. This reads one file's status, whereas `catch_up` reads one per step."""
@@ -66,17 +68,18 @@ class Follower:
         Where the collector takes too long to answer, the rest is left to the next call.
 
         Returns:
-            How many steps were logged.
+            How many steps the collector has acknowledged.
         """
         steps = 0
         for marker, folder in self._complete_steps():
             with self._guard:  # a step that cannot be read must not keep the others back
                 self._log_step(marker.step, folder)
             self._last = marker
-            steps += 1
             # A step that the collector has not acknowledged is read again after a restart.
-            if not self._monitor.flush(ANSWER_SECONDS):
+            self.is_acknowledged = self._monitor.flush(ANSWER_SECONDS)
+            if not self.is_acknowledged:
                 break
+            steps += 1
             self._save_progress(marker)
         return steps
 

@@ -123,7 +123,9 @@ def _branches(nodes: Sequence[Mapping[str, Any]]) -> Iterator[list[int]]:
         at: int | None = place
         while at is not None:
             path.append(nodes[at])
-            at = nodes[at].get("parent")
+            parent = nodes[at].get("parent")
+            # A parent stands before its child; a damaged trace could lead round in a circle.
+            at = parent if parent is not None and 0 <= parent < at else None
         yield [token for node in reversed(path) for token in node.get("token_ids") or ()]
 
 

@@ -9,7 +9,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import VERL, canonical
 from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
 from trainer_hooks.settings import find_project, find_run_name
-from trainer_hooks.signals.loss_sums import OFF_POLICY_ONLY, signals_of
+from trainer_hooks.signals.loss_sums import on_policy, signals_of
 
 __all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]
 
@@ -54,7 +54,8 @@ class VitalsLogger:
         self._rollouts: dict[str, Any] | None = None
         self._masks: tuple[Any, Any] | None = None
         self._warnings = OneTimeWarnings()
-        VitalsLogger.current = self
+        # Without a collector nothing is read from verl's batches.
+        VitalsLogger.current = None if isinstance(self._monitor, trainer_hooks.NullMonitor) else self
 
     def note_rollouts(self, rollouts: dict[str, Any]) -> None:
         """Keep the step's token arrays, before verl logs the step."""
@@ -84,7 +85,7 @@ class VitalsLogger:
             loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
             scalars = canonical(metrics, VERL, prefix="verl") | loss
             if self._is_on_policy:
-                scalars = {name: value for name, value in scalars.items() if not name.startswith(OFF_POLICY_ONLY)}
+                scalars = on_policy(scalars)
             self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
 
     def finish(self) -> None:

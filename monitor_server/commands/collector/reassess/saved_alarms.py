@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from monitor_server.commands.errors import CommandError
 from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
+from monitor_server.configuration_files.writing import open_for_writing
 
 __all__ = ["SavedAlarms", "SavedRun", "load_all", "name_version", "save"]
 
@@ -58,7 +59,8 @@ def save(path: Path, alarms: SavedAlarms) -> None:
         CommandError: If the file cannot be written.
     """
     try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(alarms), indent=1) + b"\n")
+        with open_for_writing(path) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(alarms), indent=1) + b"\n")
     except OSError as error:
         raise CommandError(f"--save must name a file that can be written: {error}") from error
 

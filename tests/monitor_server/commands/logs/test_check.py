@@ -414,6 +414,23 @@ def test_a_dashboard_without_its_libraries_is_refused_in_one_line(library):
     )
 
 
+def test_a_log_that_is_refused_costs_the_dashboard_no_other_log(tmp_path):
+    """`--serve` names it and shows the others until Ctrl-C."""
+    (tmp_path / "a").mkdir()
+    write(tmp_path / "a" / f"{'n' * 210}.json")
+    write(tmp_path / "b.json")
+    command = [sys.executable, "-u", "-m", "monitor_server", "check", str(tmp_path), "--serve"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as serving:
+        printed = []
+        for line in serving.stdout:
+            printed.append(line)
+            if "until Ctrl-C" in line:
+                serving.send_signal(signal.SIGINT)
+    assert serving.returncode == 0, printed
+    assert any("rename it" in line for line in printed)
+    assert any(line.startswith("b: 30 steps") for line in printed)
+
+
 def test_a_terminal_without_unicode_gets_letters(tmp_path):
     """A report can be read where the encoding is ASCII."""
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
