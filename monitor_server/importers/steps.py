@@ -15,20 +15,15 @@ from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
 from monitor_server.importers.signal_names import CALLS, SHARES, SIGNALS, number, signals_of, step_keys, ungrouped
 
-__all__ = ["MAX_STEP", "Named", "observations", "observe"]
+__all__ = ["MAX_STEP", "observations", "observe"]
 
 MAX_STEP = 1 << 53
 MAX_EARLY = 100  # rows
 
-# Returns a row's numbers under the wanted names; the second argument maps short names to the row's keys.
-Named = Callable[[Mapping[str, object], Mapping[str, str] | None], dict[str, float]]
 
-
-def observations(
-    rows: Iterable[Row], fallback: Mapping[str, str] | None = None, named: Named = signals_of
-) -> list[Observation]:
+def observations(rows: Iterable[Row], fallback: Mapping[str, str] | None = None) -> list[Observation]:
     """Return the steps of a run as observations, in the order of the log."""
-    return list(observe(rows, lambda row: named(row, fallback)))
+    return list(observe(rows, lambda row: signals_of(row, fallback)))
 
 
 def observe(

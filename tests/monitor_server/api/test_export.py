@@ -22,12 +22,12 @@ from monitor_server.commands import repeated_requests
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.http_server.read_limits import MAX_EXPORTS
-from monitor_server.importers.corpus import read_run
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
 from monitor_server.store.repositories.runs import Runs
 from tests.live import eventually
+from tests.recorded_runs import read_run
 from trainer_hooks import wire
 
 FORMATS = ["jsonl", "parquet"]

@@ -15,7 +15,7 @@ from monitor_server.detection.expected_ranges import (
     interval_of,
 )
 from monitor_server.detection.protocol import Observation
-from monitor_server.importers.corpus import read_run
+from tests.recorded_runs import read_run
 
 RUNS = Path(__file__).parents[3] / "docs/experiments/runs"
 

@@ -3,11 +3,8 @@
 import gzip
 import json
 
-import pytest
-
-from monitor_server.importers.corpus import read_meta, read_rows, read_run, run_name, run_paths
 from monitor_server.importers.search import find_logs
-from monitor_server.importers.steps import observations
+from tests.recorded_runs import read_run
 
 
 def write_run(folder, rows, meta=None):
@@ -23,20 +20,20 @@ def write_run(folder, rows, meta=None):
 def test_rows_of_one_step_are_one_observation(tmp_path):
     """A summary row of a step adds missing values and changes nothing."""
     run = write_run(tmp_path / "a", [{"step": 5, "reward": 0.1}, {"step": 5, "kl": 0.2, "reward": 9.0}])
-    assert [(o.step, o.signals) for o in observations(read_rows(run))] == [(5, {"reward/mean": 0.1, "kl/ref": 0.2})]
+    assert [(o.step, o.signals) for o in read_run(run)] == [(5, {"reward/mean": 0.1, "kl/ref": 0.2})]
 
 
 def test_a_step_that_goes_back_starts_an_attempt(tmp_path):
     """A log appended to after a resume holds two attempts."""
     run = write_run(tmp_path / "a", [{"step": s, "reward": 0.1} for s in (1, 2, 3, 2, 3)])
-    assert [(o.attempt, o.step) for o in observations(read_rows(run))] == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)]
+    assert [(o.attempt, o.step) for o in read_run(run)] == [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3)]
 
 
 def test_an_attempt_that_the_log_tells_begins_where_it_tells_it(tmp_path):
     """A resume at the very step at which the log ended, at a later one, and at an earlier one, which tells it too."""
     told = [(7, 1), (7, 2), (8, 2), (8, 3), (9, 5), (10, 4), (10, 5)]
     run = write_run(tmp_path / "a", [{"step": step, "attempt": attempt, "reward": step} for attempt, step in told])
-    assert [(o.attempt, o.step) for o in observations(read_rows(run))] == [
+    assert [(o.attempt, o.step) for o in read_run(run)] == [
         (1, 1), (1, 2), (2, 2), (2, 3), (3, 5), (4, 4), (4, 5),
     ]  # fmt: skip
 
@@ -44,13 +41,13 @@ def test_an_attempt_that_the_log_tells_begins_where_it_tells_it(tmp_path):
 def test_rows_without_a_step_are_counted(tmp_path):
     """Console logs have row numbers only, and some write a share of an epoch where a step should stand."""
     run = write_run(tmp_path / "a", [{"reward": 0.1}, {"step": 0.25, "reward": 0.2}, {"step": 0.5, "reward": 0.3}])
-    assert [o.step for o in observations(read_rows(run))] == [0, 1, 2]
+    assert [o.step for o in read_run(run)] == [0, 1, 2]
 
 
 def test_a_broken_line_costs_only_itself(tmp_path):
     """A line that is not a JSON object is skipped."""
     run = write_run(tmp_path / "a", [{"step": 1, "reward": 0.1}, '{"step": 2, "rew', "[1]", {"step": 3, "reward": 0.3}])
-    assert [o.step for o in observations(read_rows(run))] == [1, 3]
+    assert [o.step for o in read_run(run)] == [1, 3]
 
 
 def test_a_log_cut_in_the_middle_of_the_gzip_stream_gives_its_beginning(tmp_path):
@@ -58,41 +55,7 @@ def test_a_log_cut_in_the_middle_of_the_gzip_stream_gives_its_beginning(tmp_path
     run = write_run(tmp_path / "a", [{"step": s, "reward": 0.1 * s} for s in range(2000)])
     path = run / "data.jsonl.gz"
     path.write_bytes(path.read_bytes()[:-2000])
-    assert 0 < len(observations(read_rows(run))) < 2000
-
-
-def test_a_folder_of_runs_and_a_single_run_are_both_a_corpus(tmp_path):
-    """Runs come in the order of their names; other files are left alone."""
-    write_run(tmp_path / "b", [{"step": 1}])
-    write_run(tmp_path / "a", [{"step": 1}], meta={"signals": {"reward": "x"}})
-    (tmp_path / "labels.csv").write_text("run\n")
-    assert [folder.name for folder in run_paths(tmp_path)] == ["a", "b"]
-    assert run_paths(tmp_path / "a") == [tmp_path / "a"]
-    assert read_meta(tmp_path / "a") == {"signals": {"reward": "x"}}
-    assert read_meta(tmp_path / "b") == {}
-
-
-def test_a_log_alone_and_a_folder_of_logs_are_corpora_too(tmp_path):
-    """Files count where there is no run folder beside them, and their names lose the suffix of their format."""
-    for name in ("b.jsonl", "a.jsonl.gz"):
-        (tmp_path / name).write_bytes(gzip.compress(b'{"step": 1}\n') if name.endswith("gz") else b'{"step": 1}\n')
-    (tmp_path / "notes.txt").write_text("none\n")
-    assert [run_name(path) for path in run_paths(tmp_path)] == ["a", "b"]
-    assert run_paths(tmp_path / "b.jsonl") == [tmp_path / "b.jsonl"]
-    write_run(tmp_path / "run", [{"step": 1}])
-    assert run_paths(tmp_path) == [tmp_path / "run"]
-
-
-def test_a_run_folder_that_is_named_like_a_file_keeps_its_name(tmp_path):
-    """Only a file's name ends in a format."""
-    run = write_run(tmp_path / "x.jsonl", [{"step": 1}])
-    assert [run_name(path) for path in run_paths(tmp_path)] == ["x.jsonl"] == [run.name]
-
-
-def test_an_empty_folder_is_an_error_that_says_what_is_expected(tmp_path):
-    """The message names the folder and the file looked for."""
-    with pytest.raises(FileNotFoundError, match=r"data\.jsonl\.gz"):
-        run_paths(tmp_path)
+    assert 0 < len(read_run(run)) < 2000
 
 
 def test_a_short_name_that_stands_for_no_key_is_passed_over(tmp_path):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.detection.runs import Group, LabelledRun, Truth
-from monitor_server.importers.corpus import read_meta, read_rows, run_paths
+from benchmarks.detection.suites.real_logs.run_folders import read_rows, run_paths
+from monitor_server.importers.corpus import read_meta
 from monitor_server.importers.steps import observations
 
 __all__ = ["HARD", "NEGATIVE", "POSITIVE", "labelled_corpus"]

@@ -15,11 +15,11 @@ import pytest
 import urllib3
 
 from monitor_server.commands.main import main
-from monitor_server.importers.corpus import read_run
 from monitor_server.log_check import assert_healthy
 from monitor_server.log_check.backtest import backtest
 from tests import warm
 from tests.live import eventually
+from tests.recorded_runs import read_run
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed5.jsonl.gz"
 HOSTILE = "\x1b]0;mine\x07<script>alert(1)</script>\u202e[bold]"

@@ -13,9 +13,9 @@ from monitor_server.access.keys.administration import create_key
 from monitor_server.commands.logs import replay as command
 from monitor_server.commands.main import main
 from monitor_server.detection.engine import EngineFactory
-from monitor_server.importers.corpus import read_run
 from monitor_server.log_check.backtest import backtest
 from tests.live import PATIENCE_SECONDS
+from tests.recorded_runs import read_run
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs/grpo-seed0.jsonl.gz"
 
