@@ -6,8 +6,8 @@ from typing import Final
 
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.launch.run_config import plain_config
 from trainer_hooks.monitor import Monitor, NullMonitor
-from trainer_hooks.recording.run_config import plain_config
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice

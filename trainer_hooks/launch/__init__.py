@@ -1,1 +1,1 @@
-"""Finds out how the training process was launched, and when it forks or ends."""
+"""Finds out how the training process was launched and with which configuration, and when it forks or ends."""

@@ -1,7 +1,6 @@
 """Builds records from the arguments of `log_step`: reads them, reduces them to signals, selects responses.
 
 - `inputs` reads scalars and token arrays in the training thread.
-- `run_config` makes plain values of the configuration of a run, without its secrets.
 - `records` reduces them to signals in a background thread and encodes one record a step.
 - `usable_fields` leaves out the names and versions for which the collector would refuse a record.
 - `responses.selection` chooses the few responses that are sent with a record. On an accelerator `responses.candidates`

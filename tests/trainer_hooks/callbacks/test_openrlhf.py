@@ -12,7 +12,7 @@ from trainer_hooks.callbacks import openrlhf
 from trainer_hooks.callbacks.openrlhf import wrappers
 from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.recording.run_config import HIDDEN
+from trainer_hooks.launch.run_config import HIDDEN
 from trainer_hooks.signals.loss_sums import NAMES
 
 
