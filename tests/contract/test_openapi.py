@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,11 @@ from tests.contract.schemathesis_runs import run_schemathesis
 from tests.live import serving
 from trainer_hooks import wire
 
-# The number of requests to each route, beside those that Schemathesis makes for every parameter. `make fuzz-api` sends
-# more.
+HOOKS = Path(__file__).with_name("every_value_once.py")
+# The number of random requests to each route, which `make fuzz-api` sends beside those that Schemathesis makes for
+# every parameter. In the suite test_openapi_by_scope.py sends them.
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "3"))
+PHASES = "examples,coverage,fuzzing,stateful" if "FUZZ_EXAMPLES" in os.environ else "examples,coverage,stateful"
 SEED = ["--seed", seed] if (seed := os.environ.get("FUZZ_SEED")) else ["--seed", "1", "--generation-deterministic"]
 RULE = {"name": "a", "condition": "threshold", "signal": "a", "operator": ">", "value": 2.0}
 
@@ -49,8 +52,9 @@ def described(live, tmp_path):
 @pytest.mark.timeout(900)  # it computes for a minute, and a busy machine takes several times as long
 def test_every_answer_is_as_described(live, described, tmp_path):
     """Statuses, media types, shapes and headers; valid data is accepted, invalid data is refused, nothing is a 500."""
-    options = ["--checks", "all", "--max-examples", str(EXAMPLES), *SEED]
-    done = run_schemathesis(str(described), "--url", live.url, *options, folder=tmp_path)
+    options = ["--checks", "all", "--phases", PHASES, "--max-examples", str(EXAMPLES), *SEED]
+    hooks = {"SCHEMATHESIS_HOOKS": str(HOOKS)}
+    done = run_schemathesis(str(described), "--url", live.url, *options, folder=tmp_path, **hooks)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
 
 
