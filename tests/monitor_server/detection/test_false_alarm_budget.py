@@ -40,7 +40,7 @@ def opened(warranty, strengths):
     return pages
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(runs=st.lists(rows, min_size=2, max_size=12), per_page=st.floats(1.0, 200.0))
 def test_of_any_runs_each_in_turn_the_new_one_the_pages_are_within_the_steps(runs, per_page):
     """The theorem itself: summed over which run is new, pages at any moment are at most the steps of all runs / N."""
@@ -154,7 +154,7 @@ def test_an_engine_without_a_budget_has_the_state_that_it_had():
     assert "page_budget" not in Engine().state()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(at=st.integers(1, 159), seed=st.integers(0, 10**6))
 def test_an_engine_with_a_budget_resumes_bit_for_bit(at, seed):
     """The state through JSON after any row, the ledger included, goes on as the original does."""

@@ -50,7 +50,7 @@ def random_run(draw: random.Random) -> Iterator[Observation]:
         )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_an_engine_that_is_saved_at_random_rows_finds_what_another_one_finds(seed):
     """No row raises, and a state that went through JSON goes on as the engine that was never saved."""
