@@ -32,6 +32,12 @@ def is_held(live, client):
     return client in [held.client for held in live.server.config.connections.open]
 
 
+def long_answer(live):
+    """Send a run whose configuration has a megabyte, and return the request for it."""
+    run_id = live.run(run="r", config={"text": "x" * 1_000_000}, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    return f"GET /api/v1/runs/{run_id} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
 def is_served(live):
     with urllib3.PoolManager(retries=False, timeout=30) as pool:
         return pool.request("GET", f"{live.url}/healthz").status == 200
@@ -127,12 +133,9 @@ def test_the_streams_of_one_client_leave_room_for_those_of_others(start_collecto
 
 def test_clients_that_leave_answers_unread_make_room_for_others(start_collector):
     """All connections belong to clients that ask for much and read nothing; the next client is served."""
-    live = start_collector(max_connections=4, write_timeout_seconds=600)
-    signals = [f"s{number}" for number in range(100)]
-    records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
-    run_id = live.run(run="r", records=records)
+    live = start_collector(max_connections=4, write_timeout_seconds=600, max_config_bytes=2_000_000)
     held = live.server.config.connections
-    get = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 40
+    get = long_answer(live) * 40
     with contextlib.ExitStack() as stack:
         for _ in range(4):
             connection = stack.enter_context(connected(live))
@@ -204,29 +207,21 @@ def test_a_few_requests_may_be_sent_at_once(start_collector):
 
 def test_who_does_not_read_is_closed(start_collector):
     """A client that does not read its answer is closed, so that the answer is not kept for ever."""
-    live = start_collector(write_timeout_seconds=0.3)
-    for step in range(3000):
-        if step % 1000 == 0:
-            signals = [f"s{number}" for number in range(100)]
-            records = [{"step": s, "scalars": dict.fromkeys(signals, 0.1 + s)} for s in range(step, step + 1000)]
-            run_id = live.run(run="r", records=records)
+    live = start_collector(write_timeout_seconds=0.3, max_config_bytes=2_000_000)
+    get = long_answer(live)
     with connected(live) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        path = f"/api/v1/runs/{run_id}/series?max_points=100000"
         local = connection.getsockname()
         eventually(lambda: is_held(live, local))  # before the request, whose answer may end the connection at once
-        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10)
+        connection.sendall(get * 10)
         eventually(lambda: not is_held(live, local))
 
 
 def test_who_reads_too_slowly_is_closed(start_collector, monkeypatch):
     """A client that reads all the time, and never as fast as it has to, uses up its time."""
     monkeypatch.setattr(connections_, "LEAST_BYTES_PER_SECOND", 10**12)
-    live = start_collector(write_timeout_seconds=0.2)
-    signals = [f"s{number}" for number in range(100)]
-    records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
-    run_id = live.run(run="r", records=records)
-    answer = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    live = start_collector(write_timeout_seconds=0.2, max_config_bytes=2_000_000)
+    answer = long_answer(live)
     with connected(live) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         local = connection.getsockname()
@@ -315,12 +310,9 @@ def _unread_bytes(live):
 
 def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
     """Above the allowed memory the answer that has waited longest is given up, without a traceback."""
-    live = start_collector(write_timeout_seconds=3600, max_unread_bytes=1_000_000)
-    signals = [f"s{number}" for number in range(100)]
-    records = [{"step": step, "scalars": dict.fromkeys(signals, 0.1 + step)} for step in range(1000)]
-    run_id = live.run(run="r", records=records)
+    live = start_collector(write_timeout_seconds=3600, max_unread_bytes=1_000_000, max_config_bytes=2_000_000)
     held = live.server.config.connections
-    get = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10
+    get = long_answer(live) * 10
     with contextlib.ExitStack() as stack:
         for _ in range(12):  # the buffers of the kernel take a part of each answer
             connection = stack.enter_context(connected(live))
