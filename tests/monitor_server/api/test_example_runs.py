@@ -2,6 +2,7 @@
 
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
+from tests.databases import sqlite_only
 from tests.live import eventually, serving
 
 BATCH_SECONDS = 0.01
@@ -44,6 +45,7 @@ def test_the_sample_opens_the_alerts_that_its_replay_opens(start_collector, tmp_
     eventually(lambda: _findings(live, again["id"]) == found)
 
 
+@sqlite_only
 def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
     """The next collector plays it to its end, as a trainer that was restarted."""
     settings = Settings(database_url=database_url, dashboard="", tick_seconds=0.1)

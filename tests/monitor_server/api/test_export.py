@@ -26,6 +26,7 @@ from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
 from monitor_server.store.repositories.runs import Runs
+from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.recorded_runs import read_run
 from trainer_hooks import wire
@@ -58,16 +59,19 @@ def _export(live, run_id, file):
 
 
 @pytest.fixture
-def recorded(start_collector):
+def recorded(collector, sent_once):
     """A collector with a run of two attempts that collapses, on which a person has acknowledged an alert."""
-    live = start_collector()
+    return collector, sent_once(collector, _record)
+
+
+def _record(live):
     records = list(_collapsing())
     run_id = live.run(run="recorded", project="a b", attempt=1001, config={"lr": 1e-6}, records=records[:90])
     critical = [alert for alert in live.get(f"/runs/{run_id}/alerts")["items"] if alert["severity"] != "info"]
     for alert in critical[:2]:
         live.pool.request("POST", f"{live.url}/api/v1/alerts/{alert['id']}/ack", json={"by": "a", "note": ""})
     live.send(run="recorded", project="a b", attempt=2002, records=records[80:])
-    return live, run_id
+    return run_id
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -78,8 +82,8 @@ def test_a_replayed_export_opens_the_same_alerts_and_phases(recorded, tmp_path, 
     assert len(alerts) > 2
     assert {phase["phase"] for phase in phases} > {"healthy"}
     file = _export(live, run_id, tmp_path / f"recorded.{form}")
-    assert main(["replay", str(file), "--project", "again", "--url", live.url]) == 0
-    (again,) = live.get("/runs", project="again")["items"]
+    assert main(["replay", str(file), "--project", f"again from {form}", "--url", live.url]) == 0
+    (again,) = live.get("/runs", project=f"again from {form}")["items"]
     assert again["name"] == "recorded"
     assert _findings(live, again["id"]) == (phases, alerts)
     assert set(live.get(f"/runs/{again['id']}")["signals"]) == set(live.get(f"/runs/{run_id}")["signals"])
@@ -172,6 +176,7 @@ def _download(live, run_id):
     return live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export", preload_content=False)
 
 
+@sqlite_only
 def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_collector):
     """Readers that take nothing hold eight; the next gets a time to retry, and is served once one of them has gone."""
     live = start_collector(max_config_bytes=16_000_000)

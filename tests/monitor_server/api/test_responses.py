@@ -171,9 +171,9 @@ def test_a_step_holds_no_more_than_is_allowed(start_collector):
 def test_old_steps_are_thinned_but_not_around_alerts(start_collector, scripted):
     """104 steps: the newest 16 whole, of the others at most 16, and those around the alert that opened at 50."""
     live = start_collector(engine=scripted, response_steps=16)
-    for step in range(104):
-        record = {"step": step, "scalars": {"warn": float(step == 50)}, "responses": [response()]}
-        run_id = live.run(run="r", records=[record])
+    records = [{"step": s, "scalars": {"warn": float(s == 50)}, "responses": [response()]} for s in range(104)]
+    for end in range(1, 113, 8):  # a batch ends at each step at which the older ones are thinned
+        run_id = live.run(run="r", records=records[max(0, end - 8) : end])
     items = live.get(f"/runs/{run_id}/responses", limit=200)["items"]
     steps = [item["step"] for item in items]
     around = set(range(50 - 16, 50 + 4 + 1))
@@ -181,7 +181,7 @@ def test_old_steps_are_thinned_but_not_around_alerts(start_collector, scripted):
     assert set(steps) == set(range(81, 104)) | set(range(0, 81, 8)) | around
 
 
-@pytest.mark.parametrize(("lengths", "whole"), [([5, 90, 91, 400], 16), ([1, 2, 3], 1), ([300], 40), ([64, 128], 64)])
+@pytest.mark.parametrize(("lengths", "whole"), [([5, 90, 91, 200], 16), ([1, 2, 3], 1), ([120], 16), ([32, 64], 32)])
 def test_thinning_is_bounded_and_does_not_depend_on_when_it_is_done(store, lengths, whole):
     """Of any run at most twice the limit of whole steps is left, and the result equals one thinning at the end."""
     with store.write() as repositories:
@@ -288,7 +288,7 @@ changed = st.dictionaries(
 
 
 @given(st.lists(anything | changed.map(lambda given_: response() | given_), max_size=4))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
 def test_any_json_in_place_of_a_response_leaves_its_record_accepted(collector, responses):
     """The step is stored, and a response that cannot be read is counted."""
     name = f"fuzz-{uuid.uuid4().hex}"

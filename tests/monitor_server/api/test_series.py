@@ -147,9 +147,9 @@ def test_a_client_that_does_not_read_its_answer_holds_no_connection_of_the_store
 
 def test_more_readers_at_once_than_connections_of_the_store_are_all_answered(collector, run_name):
     """No reader holds a connection while it waits for a thread that waits for a connection."""
-    records = [{"step": step, "scalars": {"a": 1.0, "b": 2.0}} for step in range(500)]
+    records = [{"step": step, "scalars": {"a": 1.0, "b": 2.0}} for step in range(100)]
     run_id = collector.run(run=run_name, records=records)
     asked = f"{collector.url}/api/v1/runs/{run_id}/series"
     with urllib3.PoolManager(maxsize=80) as pool, ThreadPoolExecutor(80) as threads:
-        answers = list(threads.map(lambda _: pool.request("GET", asked, timeout=60, retries=False).status, range(240)))
+        answers = list(threads.map(lambda _: pool.request("GET", asked, timeout=60, retries=False).status, range(120)))
     assert set(answers) == {200}
