@@ -1,5 +1,7 @@
 """The recorded collapse that an empty dashboard plays, here faster than to be watched."""
 
+import pytest
+
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
 from tests.databases import sqlite_only
@@ -59,6 +61,7 @@ def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
         eventually(lambda: live.get(f"/runs/{run_id}")["phase"] == "collapsed")
 
 
+@pytest.mark.parametrize("collector", ["sqlite_collector"], indirect=True)
 def test_the_ablation_is_stored_once(collector):
     """Six ended runs with λ as their setting; asked for again, nothing is added. All of them die."""
     first, again = (

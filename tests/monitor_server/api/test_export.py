@@ -248,22 +248,31 @@ def test_exports_that_take_long_keep_no_other_reader_waiting(start_collector, da
     assert len(set(sizes)) == 1
 
 
-@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("change", ["delete", "delete and begin again", "reset", "reset and begin again", "thin"])
 def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_if_it_were_whole(
-    start_collector, form, change, monkeypatch
+    start_collector, change, monkeypatch
 ):
     """The download breaks off, so that nobody takes a part of the history for the whole."""
     monkeypatch.setattr(run_pages, "STEPS_PER_PAGE", 10)
     monkeypatch.setattr(parquet_export, "VALUES_PER_GROUP", 10)
     live = start_collector()
     records = [{"step": step, "scalars": {"a": 1.0}} for step in range(50)]
-    for attempt in (1, 2):
-        run_id = live.run(run="r", attempt=attempt, records=records)
-    write = export_jsonl if form == "jsonl" else parquet_export.export_parquet
-    parts = write(live.app.state.collector.store, [run_id])
-    begun = [next(parts), next(parts)]
-    assert all(begun)
+    for form, write in (("jsonl", export_jsonl), ("parquet", parquet_export.export_parquet)):
+        for attempt in (1, 2):
+            run_id = live.run(run=form, attempt=attempt, records=records)
+        parts = write(live.app.state.collector.store, [run_id])
+        begun = [next(parts), next(parts)]
+        assert all(begun)
+        _change(live, run_id, change)
+        for attempt in (1, 2) if "again" in change else ():
+            body = {"schema_version": wire.SCHEMA_VERSION, "run": form, "attempt": attempt, "records": records}
+            batch = json.dumps(body).encode()
+            eventually(lambda batch=batch: live.post(batch).status == 200)
+        with pytest.raises(UnknownRun if "delete" in change else Unavailable):
+            list(parts)
+
+
+def _change(live, run_id, change):
     address = f"{live.url}/api/v1/runs/{run_id}"
     if "delete" in change:
         assert live.pool.request("DELETE", f"{address}?force=true").status == 200
@@ -272,12 +281,6 @@ def test_a_file_whose_run_is_deleted_reset_or_thinned_meanwhile_does_not_end_as_
     else:
         with live.app.state.collector.store.write() as repositories:
             assert repositories.retention.thin_steps(run_id, most=10)[0]
-    for attempt in (1, 2) if "again" in change else ():
-        body = {"schema_version": wire.SCHEMA_VERSION, "run": "r", "attempt": attempt, "records": records}
-        batch = json.dumps(body).encode()
-        eventually(lambda batch=batch: live.post(batch).status == 200)
-    with pytest.raises(UnknownRun if "delete" in change else Unavailable):
-        list(parts)
 
 
 def test_a_parquet_file_ends_where_its_run_ended_when_it_began(start_collector, monkeypatch):

@@ -95,7 +95,7 @@ def test_parts_join_to_the_whole_wherever_they_are_cut(fleet, closed):
     """They are cut by an offset or by a cursor; behind the end there are no rows, and the counts are still stated."""
     asked = {"group_by": "owner", "sort": "name", "closed": closed}
     whole = part(fleet, **asked)
-    for size in (1, 2, 3):
+    for size in (1, 3):
         parts = [part(fleet, offset=first, limit=size, **asked) for first in range(0, whole["rows"], size)]
         assert [row for one in parts for row in one["items"]] == whole["items"]
         assert {one["rows"] for one in parts} == {whole["rows"]}

@@ -8,7 +8,10 @@ import pytest
 
 from monitor_server.errors import StartupError
 from monitor_server.http_server.security import WILDCARDS, HostPolicy
+from monitor_server.settings import Settings
 from tests.databases import execute
+from tests.live import PATIENCE_SECONDS, serving
+from tests.monitor_server.conftest import ScriptedEngine
 
 OWN = [
     "127.0.0.1",
@@ -36,13 +39,21 @@ FOREIGN = [
 ]
 
 
+@pytest.fixture(scope="module")
+def scripted_collector(migrated_sqlite, tmp_path_factory):
+    """A collector whose detectors find what the signals state; tests keep apart by the names of their runs."""
+    database = migrated_sqlite(tmp_path_factory.mktemp("collector"))
+    settings = Settings(database_url=database, dashboard="", verdict_wait_seconds=PATIENCE_SECONDS)
+    with serving(settings, engine=ScriptedEngine) as live:
+        yield live
+
+
 @pytest.fixture
-def alert(start_collector, scripted):
-    """A collector and the path at which its one alert is acknowledged."""
-    live = start_collector(engine=scripted)
-    run_id = live.run(run="r", records=[{"step": 1, "scalars": {"warn": 1.0}}])
-    (found,) = live.get(f"/runs/{run_id}/alerts")["items"]
-    return live, f"/alerts/{found['id']}"
+def alert(scripted_collector, run_name):
+    """A collector and the path of an alert that nobody has acknowledged."""
+    run_id = scripted_collector.run(run=run_name, records=[{"step": 1, "scalars": {"warn": 1.0}}])
+    (found,) = scripted_collector.get(f"/runs/{run_id}/alerts")["items"]
+    return scripted_collector, f"/alerts/{found['id']}"
 
 
 def port_of(live):
