@@ -101,7 +101,7 @@ def test_a_message_is_as_urgent_as_what_has_not_merely_ended(planned, clock):
     assert [alert["kind"] for alert in second["alerts"]] == ["plateau", "death_spiral"]
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     arrivals=st.lists(
         st.tuples(st.floats(0, 100), st.lists(st.sampled_from(SEVERITIES), max_size=4), st.booleans()), max_size=15
@@ -123,19 +123,19 @@ def test_each_alert_is_in_one_message_whenever_it_opens(planned, clock, arrivals
     assert sum(body["counts"]["alerts"] for body in grouped.bodies) == len(opened)
 
 
-def test_a_thousand_alerts_in_a_minute_are_few_messages_and_none_is_lost(planned, clock):
-    """Each is named or counted: ten bursts, each of more alerts than a body names, make two messages."""
+def test_hundreds_of_alerts_in_a_minute_are_few_messages_and_none_is_lost(planned, clock):
+    """Each is named or counted: three bursts, each of more alerts than a body names, make two messages."""
     burst = MAX_ALERTS + 10
     grouped = planned()
     clock.now += 7200
-    for _ in range(10):
+    for _ in range(3):
         grouped.open(*["critical"] * burst)
         clock.now += 6
         grouped.look()
     clock.now += 60
     grouped.look()
-    assert [body["counts"]["alerts"] for body in grouped.bodies] == [burst, 9 * burst]
-    assert [len(body["alerts"]) + body["omitted_alerts"] for body in grouped.bodies] == [burst, 9 * burst]
+    assert [body["counts"]["alerts"] for body in grouped.bodies] == [burst, 2 * burst]
+    assert [len(body["alerts"]) + body["omitted_alerts"] for body in grouped.bodies] == [burst, 2 * burst]
     assert all(len(json.dumps(body)) < 200_000 for body in grouped.bodies)
 
 

@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from monitor_server.notifications.messages.chart import draw_picture
 from monitor_server.notifications.messages.png_drawing import ALERT, LINE, PANEL, TOP, WIDTH, PictureCurve, draw
+from monitor_server.settings import Settings
+from monitor_server.store.repositories.alerts import Alert
+from tests.databases import sqlite_only
+from tests.monitor_server.simulated_collectors import SimulatedCollector, project_to_end
 
 BLUE = tuple(int(LINE[place : place + 2], 16) for place in (1, 3, 5))
 
@@ -24,7 +29,7 @@ def blue_rows(picture, column):
     return np.flatnonzero((picture[:, column] == BLUE).all(axis=1))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 @given(
     values=st.lists(st.floats(), min_size=1, max_size=40),
     begin=st.integers(0, 2**40),
@@ -69,3 +74,23 @@ def test_equal_values_are_drawn_in_the_middle(value):
     """A constant signal is a line at half of the height."""
     picture = pixels(draw("constant", [PictureCurve(name="x", steps=np.arange(9), values=np.full(9, value))], at=4))
     assert blue_rows(picture, 200).mean() == pytest.approx((TOP + 26 + TOP + PANEL - 8) / 2, abs=1.5)
+
+
+@sqlite_only
+def test_the_picture_shows_the_signal_of_the_alert_first(store, append, scripted, clock):
+    """A signal that is no vital sign falls in the panel above the vital sign, which is constant."""
+    records = [{"step": step, "scalars": {"reward/mean": 0.5, "eval/accuracy": 0.9 - 0.2 * step}} for step in range(4)]
+    run_id = append(records=records)
+    project_to_end([SimulatedCollector(store, scripted, clock, Settings())], run_id, clock)
+    found = Alert(
+        id="a", run_id=run_id, kind="rule:low", severity="critical", phase="healthy", opened_step=3, severity_step=3,
+        last_step=3, opened_at=0.0, summary="", evidence={"signal": "eval/accuracy"}, state="firing",
+    )  # fmt: skip
+    with store.write() as repositories:
+        repositories.alerts.add(found)
+    named = {"id": "a", "run_id": run_id, "kind": found.kind, "opened_step": 3, "last_step": 3}
+    picture = pixels(draw_picture(store, {"alerts": [named]}))
+    assert picture.shape == (TOP + 2 * PANEL + 30, WIDTH, 3)
+    above, below = picture[TOP : TOP + PANEL], picture[TOP + PANEL : TOP + 2 * PANEL]
+    assert blue_rows(above, 100).mean() + 10 < blue_rows(above, WIDTH - 50).mean()
+    assert blue_rows(below, 100).mean() == blue_rows(below, WIDTH - 50).mean()

@@ -62,6 +62,7 @@ def audit(guarded, key):
     return guarded.ask("GET", "/api/v1/audit", key).json()["items"]
 
 
+@sqlite_only
 def test_the_attempts_of_a_saved_channel_are_counted_from_zero(guarded, admin, receiver):
     """Its first failure is then an increase, without a restart."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
@@ -85,6 +86,7 @@ def test_a_saved_channel_is_notified_at_once_and_shown_without_its_secrets(guard
     assert guarded.ask("POST", "/api/v1/notifications/channels/hook/test", admin, body={}).status == 200
 
 
+@sqlite_only
 def test_a_secret_is_in_no_answer_log_or_export(guarded, admin, receiver, caplog):
     """The secret is in no answer, refusal, version, audit log or report, nor in messages to other channels."""
     caplog.set_level("DEBUG")
@@ -119,6 +121,7 @@ def test_a_secret_is_in_no_answer_log_or_export(guarded, admin, receiver, caplog
     assert not [text for text in (SECRET, address, "token-of-apprise", "short-secret") if text in everything]
 
 
+@sqlite_only
 def test_a_secret_that_is_left_out_is_kept_but_not_for_another_address(guarded, admin, receiver):
     """Otherwise the author of an address would receive signed messages, and could sign as the collector."""
     saved(guarded, admin, document({"hook": hook(receiver)}))
@@ -138,6 +141,7 @@ def test_a_secret_that_is_left_out_is_kept_but_not_for_another_address(guarded, 
     assert other.received == []
 
 
+@sqlite_only
 def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin, receiver):
     """The refusal has the place; neither variables nor files of the collector can be named, also through Apprise."""
     cases = {
@@ -175,6 +179,7 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
     assert save(guarded, admin, [], version=0).status == 422
 
 
+@sqlite_only
 def test_a_document_without_channels_is_checked_as_every_other(guarded, admin):
     """Each wrong table is refused with its place; right ones are kept, and there is no fallback channel."""
     wrong = {
@@ -262,10 +267,9 @@ def test_a_notice_that_waits_outlives_the_collector_and_the_failure_of_its_recei
     assert second.ask("GET", "/api/v1/alerts").json()["items"] == []
 
 
-def test_another_collector_of_the_database_takes_a_change_up(start_collector, scripted, receiver, database_url):
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_another_collector_of_the_database_takes_a_change_up(start_collector, scripted, receiver):
     """One collector answers readers and saves; another detects and notifies. The first tests the current settings."""
-    if database_url.startswith("sqlite"):
-        pytest.skip("one process uses a database of SQLite")
     settings = {"engine": scripted, "channel_networks": "127.0.0.0/8"}
     web = Guarded(start_collector(role="web", **settings))
     whole = Guarded(start_collector(**settings))
@@ -360,6 +364,7 @@ def test_a_document_that_this_version_cannot_read_changes_nothing_and_says_so(gu
     assert saved(guarded, admin, document({"hook": {"type": "webhook"}}), version=2)["problem"] == ""
 
 
+@sqlite_only
 def test_a_route_for_a_kind_that_no_alert_has_is_not_saved(guarded, admin, receiver):
     """It would notify nobody; rules may be named before they are written."""
     routes = [ROUTE, ROUTE | {"kinds": ["rule:mine", "death_sprial"]}]
