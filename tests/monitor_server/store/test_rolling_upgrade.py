@@ -39,14 +39,25 @@ def upgrade():
 
 
 @pytest.fixture
-def start_newer(tmp_path, database_url, monkeypatch):
+def gate(tmp_path):
+    """A path: a newer version reads the pipe that is made there, before it opens the database."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def start_newer(tmp_path, database_url, monkeypatch, gate):
     """Return a function that starts a newer version on a port, as `tests.faults.collector.start` does."""
     folder = tmp_path / "newer"
-    shutil.copytree(PACKAGE, folder / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, folder / PACKAGE.name)  # with what was compiled
     (folder / PACKAGE.name / "store/migrations/versions" / f"{NEWER}_newer.py").write_text(MIGRATION)
     # The file names of migrations begin with a zero: this one is the newest of the newer version.
     version = folder / PACKAGE.name / "store/schema/version.py"
     version.write_text(version.read_text().replace('glob("0*.py")', 'glob("[09]*.py")'))
+    opening = folder / PACKAGE.name / "store/schema/opening.py"
+    begin = "    connection = connection.execution_options(rlvitals_write=True)\n"
+    assert begin in opening.read_text()
+    wait = f"    from pathlib import Path\n    gate = Path({str(gate)!r})\n    gate.exists() and gate.read_bytes()\n"
+    opening.write_text(opening.read_text().replace(begin, wait + begin))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(PACKAGE.parent)]))
     monkeypatch.chdir(folder)
     return lambda port: start(database_url, port, is_warm=False)
@@ -87,29 +98,38 @@ def test_an_older_collector_stops_once_a_newer_one_has_migrated(start_collector,
 
 
 def test_whatever_an_older_collector_acknowledges_was_stored_before_the_migration(
-    start_collector, start_newer, database_url
+    start_collector, start_newer, database_url, gate
 ):
     """Several trainers send while a newer version migrates: the logs end afterwards where the migration found them."""
     older, refused, is_over = start_collector(verdict_wait_seconds=0.0), threading.Event(), threading.Event()
+    os.mkfifo(gate)
+    sent = dict.fromkeys(("r0", "r1", "r2"), 0)
 
     def send(run):
-        step = 0
         while not (refused.is_set() or is_over.is_set()):
-            answer = _post(older, step, run=run)
+            answer = _post(older, sent[run], run=run)
             if answer.status != 200 and answer.json()["error"] == "DatabaseMigrated":
                 refused.set()
-            step += 1
+            sent[run] += 1
 
-    trainers = [threading.Thread(target=send, args=(f"r{number}",)) for number in range(3)]
-    for trainer in trainers:
-        trainer.start()
+    trainers = [threading.Thread(target=send, args=(run,)) for run in sent]
+
+    def let_migrate():
+        with gate.open("wb"):  # once the newer version waits at it
+            for trainer in trainers:
+                trainer.start()
+            eventually(lambda: min(sent.values()) > 2 or is_over.is_set())
+
+    opening = threading.Thread(target=let_migrate)
+    opening.start()
     try:
         with reserved_port() as port, start_newer(port):
             eventually(refused.is_set)
     finally:
         is_over.set()
-        for trainer in trainers:
-            trainer.join()
+        os.close(os.open(gate, os.O_RDONLY | os.O_NONBLOCK))  # where the newer version has not come to it
+        for thread in (opening, *trainers):
+            thread.join()
     engine = sqlalchemy.create_engine(database_url)
     with engine.connect() as connection:
         found, now = (
