@@ -1,4 +1,7 @@
-"""Bad input: each gets a located error or its defined treatment, and nothing else in the batch is lost."""
+"""Bad input: each gets a located error or its defined treatment, and nothing else in the batch is lost.
+
+It is refused before it reaches a database, so that a collector on one kind of database is enough.
+"""
 
 import gzip
 import json
@@ -12,6 +15,7 @@ from hypothesis import strategies as st
 from monitor_server.errors import CollectorError
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
+from tests.databases import sqlite_only
 from trainer_hooks import wire
 
 GOOD = {"schema_version": 1, "run": "bad-input", "records": [{"step": 0, "scalars": {"a": 1.0}}]}
@@ -93,10 +97,10 @@ def _with(**fields):
     ids=lambda value: f"{len(value)}-bytes" if isinstance(value, bytes) else None,
 )
 def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns of the table above
-    collector, body, media_type, encoding, status, error, says
+    sqlite_collector, body, media_type, encoding, status, error, says
 ):
     """Each case has its status, its error class and a message that says where."""
-    answer = collector.post(body, media_type=media_type, encoding=encoding)
+    answer = sqlite_collector.post(body, media_type=media_type, encoding=encoding)
     problem = answer.json()
     assert (answer.status, problem["error"]) == (status, error)
     assert says in problem["detail"]
@@ -149,17 +153,18 @@ def test_a_batch_that_is_wrong_as_a_whole_is_refused(  # noqa: PLR0917 - columns
         (None, "InvalidRecord", "object"),
     ],
 )
-def test_a_bad_record_is_refused_alone(collector, run_name, record, error, says):
+def test_a_bad_record_is_refused_alone(sqlite_collector, run_name, record, error, says):
     """Its neighbours are stored; the rejection has its position, its class and the defect."""
     neighbours = [{"step": 0, "scalars": {"a": 1.0}}, {"step": 1, "scalars": {"a": 2.0}}]
-    receipt = collector.send(run=run_name, records=[neighbours[0], record, neighbours[1]])
+    receipt = sqlite_collector.send(run=run_name, records=[neighbours[0], record, neighbours[1]])
     (rejection,) = receipt["rejected"]
     assert (rejection["index"], rejection["error"]) == (1, error)
     assert says in rejection["detail"]
-    steps = collector.get(f"/runs/{receipt['run_id']}/steps")["items"]
+    steps = sqlite_collector.get(f"/runs/{receipt['run_id']}/steps")["items"]
     assert [step["signals"] for step in steps] == [{"a": 1.0}, {"a": 2.0}]
 
 
+@sqlite_only
 def test_a_body_over_the_limit_is_refused_before_it_is_read(start_collector):
     """One byte above the limit is 413; a body of exactly the limit is read."""
     collector = start_collector(max_body_bytes=len(BODY))

@@ -1,4 +1,7 @@
-"""Hostile or mistaken content of a batch is refused with words, at a cost in proportion to its size."""
+"""Hostile or mistaken content of a batch is refused with words, at a cost in proportion to its size.
+
+What no database gets to see is tested on one kind of them.
+"""
 
 import base64
 import json
@@ -31,20 +34,20 @@ def histogram(values):
 
 
 @pytest.mark.parametrize("count", [-0.9999999999999999, -1, 0.5, 2**53 + 2, "NaN", "Infinity"])
-def test_a_count_that_counts_nothing_is_refused(collector, run_name, count):
+def test_a_count_that_counts_nothing_is_refused(sqlite_collector, run_name, count):
     """Two ranks whose counts add up to zero would cause a division by zero in the deadlines of all runs."""
     two = {"run": run_name, "world_size": 2}
-    collector.send(**two, rank=0, records=[moments(1, statistic="ess_frac")])
-    receipt = collector.send(**two, rank=1, records=[moments(count, statistic="ess_frac")])
+    sqlite_collector.send(**two, rank=0, records=[moments(1, statistic="ess_frac")])
+    receipt = sqlite_collector.send(**two, rank=1, records=[moments(count, statistic="ess_frac")])
     (rejection,) = receipt["rejected"]
     assert rejection["error"] == "InvalidRecord"
     assert "count of 'x' must be a whole number" in rejection["detail"]
 
 
 @pytest.mark.parametrize("values", [[1.0, -1.0], [0.5], [float("nan")], [float("inf")]])
-def test_bins_hold_whole_counts(collector, run_name, values):
+def test_bins_hold_whole_counts(sqlite_collector, run_name, values):
     """A histogram's counts are held against the same rule."""
-    receipt = collector.send(run=run_name, records=[histogram(values)])
+    receipt = sqlite_collector.send(run=run_name, records=[histogram(values)])
     assert "counts of 'x' must be whole numbers" in receipt["rejected"][0]["detail"]
 
 
@@ -62,11 +65,11 @@ def test_bins_hold_whole_counts(collector, run_name, values):
         ("quantile", 1e308),
     ],
 )
-def test_bins_span_a_range_and_their_quantile_is_a_share(collector, run_name, field, value):
+def test_bins_span_a_range_and_their_quantile_is_a_share(sqlite_collector, run_name, field, value):
     """Other bins allow no computation: NaN is in no range, and an overflow ends in a warning of numpy."""
     record = histogram([1.0, 2.0])
     record["summaries"]["x"] |= {"high": 1e308, field: value} if field == "low" else {field: value}
-    receipt = collector.send(run=run_name, records=[record])
+    receipt = sqlite_collector.send(run=run_name, records=[record])
     assert receipt["accepted"] == 0
     assert "'x' must" in receipt["rejected"][0]["detail"]
 
@@ -92,11 +95,11 @@ DEEP = json.loads('{"a": ' + "[" * 200 + "]" * 200 + "}")
     ],
     ids=["long", "wide", "deep"],
 )
-def test_a_config_is_bounded_in_bytes_values_and_depth(collector, run_name, media_type, config, says):
+def test_a_config_is_bounded_in_bytes_values_and_depth(sqlite_collector, run_name, media_type, config, says):
     """Each bound has its words, and the run is not there."""
     body = BATCH | {"run": run_name, "config": config}
     encoded = json.dumps(body).encode() if media_type == wire.JSON else msgspec.msgpack.encode(body)
-    answer = collector.post(encoded, media_type=media_type)
+    answer = sqlite_collector.post(encoded, media_type=media_type)
     assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
     assert says in answer.json()["detail"]
 
@@ -112,22 +115,22 @@ def test_a_config_at_the_bounds_is_read_back(collector, run_name):
     "fields",
     [b'"source": "\\ud800"', b'"config": {"a": "\\ud800"}', b'"config": {"\\udfff": 1}', b'"source": "a\\nb"'],
 )
-def test_text_that_is_no_unicode_is_refused(collector, run_name, fields):
+def test_text_that_is_no_unicode_is_refused(sqlite_collector, run_name, fields):
     """A lone surrogate cannot be stored or answered; it is refused with its field, and the run's page answers."""
-    run_id = collector.run(run=run_name)
+    run_id = sqlite_collector.run(run=run_name)
     body = b'{"schema_version": 1, "run": "%b", %b}' % (run_name.encode(), fields)
-    answer = collector.post(body)
+    answer = sqlite_collector.post(body)
     assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
     assert fields.split(b'"')[1].decode() in answer.json()["detail"]
-    assert collector.get(f"/runs/{run_id}")["name"] == run_name
+    assert sqlite_collector.get(f"/runs/{run_id}")["name"] == run_name
 
 
 @pytest.mark.parametrize("field", ["records", "config", "run", "colour"])
-def test_deep_msgpack_is_a_located_error(collector, field):
+def test_deep_msgpack_is_a_located_error(sqlite_collector, field):
     """5,000 nested arrays in any field are refused as malformed, not as our failure."""
     nested = b"\x91" * 5_000 + b"\x90"
     body = b"\x82\xaeschema_version\x01" + bytes([0xA0 + len(field)]) + field.encode() + nested
-    answer = collector.post(body, media_type=wire.MSGPACK)
+    answer = sqlite_collector.post(body, media_type=wire.MSGPACK)
     assert answer.status in (400, 422), answer.data
     assert answer.json()["error"] in ("MalformedBody", "InvalidField")
 
@@ -141,9 +144,9 @@ def test_deep_msgpack_is_a_located_error(collector, field):
         ({"world_size": 65_537, "rank": 7}, "at most 65536, got 65537"),
     ],
 )
-def test_an_implausible_attempt_or_world_size_is_refused(collector, run_name, fields, says):
+def test_an_implausible_attempt_or_world_size_is_refused(sqlite_collector, run_name, fields, says):
     """One stray message cannot end a run's detection; the message names the setting."""
-    answer = collector.post(json.dumps(BATCH | {"run": run_name} | fields).encode())
+    answer = sqlite_collector.post(json.dumps(BATCH | {"run": run_name} | fields).encode())
     assert (answer.status, answer.json()["error"]) == (422, "InvalidField")
     assert says in answer.json()["detail"]
 
@@ -198,27 +201,27 @@ def test_a_json_body_is_bounded_in_values():
     assert _peak_bytes(refuse) < MEBIBYTE
 
 
-def test_a_record_of_a_million_signals_is_refused_alone(collector, run_name):
+def test_a_record_of_a_million_signals_is_refused_alone(sqlite_collector, run_name):
     """It is refused by its count; its neighbour is stored."""
     scalars = b"\xdf" + (1_000_000).to_bytes(4, "big") + b"".join(b"\xa4%04x\x01" % (n % 65_536) for n in range(10**6))
     large = b"\x82\xa4step\x01\xa7scalars" + scalars
     good = msgspec.msgpack.encode({"step": 0, "scalars": {"a": 1.0}})
     name = run_name.encode()
     body = b"\x83\xaeschema_version\x01\xa3run" + bytes([0xA0 + len(name)]) + name + b"\xa7records\x92" + large + good
-    receipt = wire.decode_receipt(collector.post(body, media_type=wire.MSGPACK).data)
+    receipt = wire.decode_receipt(sqlite_collector.post(body, media_type=wire.MSGPACK).data)
     assert (receipt.accepted, receipt.rejected[0].error) == (1, "TooManySignals")
     assert "at most 10000 signals, got 1000000" in receipt.rejected[0].detail
 
 
 @pytest.mark.parametrize("field", ["responses", "scalars", "summaries", "actions"])
-def test_a_field_that_stands_twice_is_refused_before_it_is_decoded(collector, run_name, field):
+def test_a_field_that_stands_twice_is_refused_before_it_is_decoded(sqlite_collector, run_name, field):
     """The first of two was decoded whole although only the last was held against the limits."""
     empty = b"\x90" if field in ("responses", "actions") else b"\x80"
     many = b"\xdd" + (3_000_000).to_bytes(4, "big") + b"\xc0" * 3_000_000
     name = msgspec.msgpack.encode(field)
     record = b"\x83" + msgspec.msgpack.encode("step") + b"\x00" + name + many + name + empty
     body = msgspec.msgpack.encode(BATCH | {"run": run_name, "records": [msgspec.Raw(record)]})
-    answer = collector.post(body, media_type=wire.MSGPACK)
+    answer = sqlite_collector.post(body, media_type=wire.MSGPACK)
     assert answer.status == 200
     (rejection,) = msgspec.msgpack.decode(answer.data)["rejected"]
     assert "each of its fields once" in rejection["detail"]
@@ -273,12 +276,12 @@ def _read(read_batch, body):
 
 
 @pytest.mark.parametrize("field", ["scalars", "summaries"])
-def test_a_signal_that_stands_twice_is_refused(collector, run_name, field):
+def test_a_signal_that_stands_twice_is_refused(sqlite_collector, run_name, field):
     """Only the last of the two would be stored, and the other would be lost without an error."""
     value = 1.0 if field == "scalars" else {"type": "extreme", "extreme": 1.0}
     one = msgspec.msgpack.encode({"a": value})[1:]
     record = b"\x82\xa4step\x00" + msgspec.msgpack.encode(field) + b"\x82" + one + one
-    answer = collector.post(
+    answer = sqlite_collector.post(
         msgspec.msgpack.encode(BATCH | {"run": run_name, "records": [msgspec.Raw(record)]}), media_type=wire.MSGPACK
     )
     (rejection,) = msgspec.msgpack.decode(answer.data)["rejected"]
@@ -286,9 +289,9 @@ def test_a_signal_that_stands_twice_is_refused(collector, run_name, field):
 
 
 @pytest.mark.parametrize("time", [8e306, 1.7e12 * 1000, -1.0])
-def test_a_time_that_is_no_time_is_refused(collector, run_name, time):
+def test_a_time_that_is_no_time_is_refused(sqlite_collector, run_name, time):
     """A time beyond the calendar would set deadlines that never pass, and cannot be shown as a date."""
-    receipt = collector.send(run=run_name, records=[{"step": 0, "time": time}])
+    receipt = sqlite_collector.send(run=run_name, records=[{"step": 0, "time": time}])
     assert "time must lie in 0 to 253402300799 seconds since the epoch" in receipt["rejected"][0]["detail"]
 
 

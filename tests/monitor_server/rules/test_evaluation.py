@@ -149,7 +149,7 @@ def run_live(bench, steps, *, is_by_clock):
     return run_id
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(  # the steps that are repeated after a rewind make the rule fire again
     stated={"condition": "threshold", "operator": ">", "value": 1.0},
     steps=[(2.0, None, "attempt", 3), (2.0, None, "rewind", 1)],

@@ -69,7 +69,7 @@ def _outcome(store, run_id):
         }
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_random_slices_with_crashes_give_the_same_as_whole_slices(store, append, scripted, clock, seed):
     """Steps, alerts, phases, the order of detection and the steps that wait are equal at the end."""

@@ -12,6 +12,7 @@ from alembic.config import Config
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.run_status import ENDED
 from monitor_server.store.schema.version import MIGRATIONS
+from tests.databases import sqlite_only
 from tests.postgres import create_database
 from tests.store_connections import current_connection
 
@@ -91,6 +92,7 @@ def assert_answers_as_before(live, saved):
     assert len(set(numbers)) == len(numbers)
 
 
+@sqlite_only  # each has its own database
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_an_older_database_answers_as_before(start_collector, clock, tmp_path, revision):
     """Runs, steps, series, phases, alerts, responses, actions and acknowledgements survive the migrations."""
@@ -100,6 +102,7 @@ def test_an_older_database_answers_as_before(start_collector, clock, tmp_path, r
     assert_answers_as_before(live, saved)
 
 
+@sqlite_only  # each has its own database
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_an_older_postgresql_database_answers_as_before(start_collector, postgres, clock, tmp_path, revision):
     """The same rows in PostgreSQL, in the schema of the older version, survive its migrations."""

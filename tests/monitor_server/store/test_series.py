@@ -52,11 +52,11 @@ def _compact(repositories, run_id, *, newest_step):
 
 VALUES = st.dictionaries(st.sampled_from(NAMES), st.floats(), max_size=3)
 WRITES = st.lists(
-    st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 60), VALUES, st.booleans()), min_size=20, max_size=120
+    st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 60), VALUES, st.booleans()), min_size=20, max_size=80
 )
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(writes=WRITES, stride=st.integers(1, 7), values=st.lists(st.floats(), min_size=61, max_size=61))
 def test_summaries_hold_what_a_naive_reading_finds(store, monkeypatch, writes, stride, values):
     """Every point is a true one with its time, and each signal's least, largest and a NaN are among them.
@@ -119,10 +119,10 @@ def test_damaged_step_numbers_are_found(store, filled, encoded):
         here = tables.chunks.c.first_step == 40
         current_connection().execute(update(tables.chunks).where(here).values(steps=encoded))
         (read,) = repositories.series.read(filled, ["a"])
-    assert read.steps.tolist() == list(range(400))
+    assert read.steps.tolist() == list(range(160))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(writes=WRITES, span=st.tuples(st.none() | st.integers(0, 40), st.none() | st.integers(20, 60)))
 def test_what_is_read_is_what_was_written_last(store, writes, span):
     """Steps in order, rewound by later attempts, mended and sparse, with compaction in between: to the last bit."""
@@ -154,16 +154,16 @@ def test_what_is_read_is_what_was_written_last(store, writes, span):
 
 @pytest.fixture
 def filled(store):
-    """A run of 400 steps, compacted but for its tail, with a spike, a NaN and an infinity."""
-    values = np.sin(np.arange(400) / 20)
-    values[123], values[200], values[317] = 50.0, np.nan, -np.inf
+    """A run of 160 steps, compacted but for its tail, with a spike, a NaN and an infinity."""
+    values = np.sin(np.arange(160) / 20)
+    values[83], values[96], values[117] = 50.0, np.nan, -np.inf
     with store.write() as repositories:
         run_id = _new_run(repositories)
         rows = [
             Step(step=step, attempt=1, time=0.0, signals={"a": value}) for step, value in enumerate(values.tolist())
         ]
         repositories.steps.put(run_id, rows, replace=False, positions=POSITIONS)
-        while _compact(repositories, run_id, newest_step=399):
+        while _compact(repositories, run_id, newest_step=159):
             pass
     return run_id
 
@@ -172,17 +172,17 @@ def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, fil
     """Fewer points than steps are read, and the spike, the NaN and the infinity are among them."""
     monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
     with store.read() as repositories:
-        (column,) = repositories.series.read(filled, ["a"], max_points=60)
-    assert len(column.steps) < 200
+        (column,) = repositories.series.read(filled, ["a"], max_points=24)
+    assert len(column.steps) < 80
     thin = dict(zip(*(part.tolist() for part in (column.steps, column.values)), strict=True))
-    assert (thin[123], thin[317]) == (50.0, -math.inf)
-    assert math.isnan(thin[200])
-    shown = downsample(column, max_points=60)
+    assert (thin[83], thin[117]) == (50.0, -math.inf)
+    assert math.isnan(thin[96])
+    shown = downsample(column, max_points=24)
     assert 50.0 in shown.values
-    assert len(shown.steps) <= 60
+    assert len(shown.steps) <= 24
 
 
-@pytest.mark.parametrize("max_points", [None, 60])
+@pytest.mark.parametrize("max_points", [None, 24])
 @pytest.mark.parametrize("column", ["steps", "times", "packed", "summary"])
 def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, monkeypatch, column, max_points):
     """A chunk repeats the rows of steps: its damage costs time, and no step."""
@@ -197,7 +197,7 @@ def test_a_chunk_that_cannot_be_decoded_is_read_from_its_rows(store, filled, mon
     is_read = column in ("steps", "times") or (column == "summary") == (max_points is not None)
     if max_points is None or is_read:  # where the damage is not read, two steps of the chunk are its extremes
         assert set(range(40, 48)) <= shown.keys()
-    assert shown[123] == 50.0
+    assert shown[83] == 50.0
 
 
 def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, filled):
@@ -208,7 +208,7 @@ def test_a_step_that_is_written_into_a_chunk_costs_that_chunk_alone(store, fille
         repositories.steps.put(filled, [mended], replace=True, positions=POSITIONS)
         assert count_chunks(filled) == before - 1
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
-        assert _compact(repositories, filled, newest_step=399)
+        assert _compact(repositories, filled, newest_step=159)
         assert count_chunks(filled) == before
         assert repositories.series.read(filled, ["a"], from_step=20, to_step=20)[0].values.tolist() == [7.0]
 
@@ -221,20 +221,20 @@ def test_a_reset_that_removes_no_attempt_keeps_the_chunks(store, filled):
         reset_run(repositories, filled, attempt=1, now=0.0)
         assert count_chunks(filled) == before
         repositories.compaction.remove_from(filled, 0)
-        while _compact(repositories, filled, newest_step=399):
+        while _compact(repositories, filled, newest_step=159):
             pass
         assert count_chunks(filled) == before
-        assert len(repositories.series.read(filled, ["a"])[0].steps) == 400
+        assert len(repositories.series.read(filled, ["a"])[0].steps) == 160
 
 
 def test_a_reset_keeps_the_chunks_before_the_removed_attempts(store, filled):
-    """A stray attempt without a step costs no chunk; one from step 200 on costs those from there on."""
+    """A stray attempt without a step costs no chunk; one from step 96 on costs those from there on."""
 
     def first_steps(table):
         query = select(table.c.first_step).where(table.c.run_id == filled).order_by(table.c.first_step)
         return list(current_connection().execute(query).scalars())
 
-    stray = StoredRecord(position=9, batch=9, attempt=2, rank=0, seq=0, step=200, body=b"x")
+    stray = StoredRecord(position=9, batch=9, attempt=2, rank=0, seq=0, step=96, body=b"x")
     with store.write() as repositories:
         before = first_steps(tables.chunks)
         for number in (1, 2, 3):
@@ -244,7 +244,7 @@ def test_a_reset_keeps_the_chunks_before_the_removed_attempts(store, filled):
         assert first_steps(tables.chunks) == first_steps(tables.chunk_values) == before
         reset_run(repositories, filled, attempt=1, now=0.0)
         assert set(repositories.attempts.ordinals(filled)) == {1}
-        assert first_steps(tables.chunks) == first_steps(tables.chunk_values) == list(range(0, 200, 8))
+        assert first_steps(tables.chunks) == first_steps(tables.chunk_values) == list(range(0, 96, 8))
 
 
 def test_a_blob_that_declares_any_size_is_damaged():
