@@ -56,6 +56,7 @@ def test_a_link_silences_its_alert_for_an_hour(reader):
     assert silence["ends_at"] - silence["starts_at"] == pytest.approx(3_600.0)
 
 
+@sqlite_only
 def test_opening_a_link_never_acts_however_often_a_scanner_does_it(reader):
     """A form without the confirmation of the page, or with that of another link, does not act either."""
     links = reader.links()
@@ -129,6 +130,7 @@ def test_a_link_that_is_over_says_until_when_it_held(reading, clock, database_ur
     assert reader.open(token).status == 404
 
 
+@sqlite_only
 def test_a_row_that_is_changed_does_nothing_else(reader, database_url):
     """Without the secret, a writer to the database cannot turn an acknowledgement into a silence."""
     token = reader.links()["acknowledge"]
@@ -138,6 +140,7 @@ def test_a_row_that_is_changed_does_nothing_else(reader, database_url):
     assert reader.press(token, "1.x").status == 404
 
 
+@sqlite_only
 def test_a_forged_link_is_not_valid_and_tells_nothing(reader):
     """The page is the same for every defect of the link."""
     token = reader.links()["acknowledge"]
@@ -179,6 +182,7 @@ def test_only_hashes_are_stored_and_no_log_holds_a_link(reader, database_url, ca
     assert not [text for text in [*stored, *ours] if any(token in text for token in tokens)]
 
 
+@sqlite_only
 def test_the_page_runs_no_script_and_sends_no_referrer(reader):
     """Every answer of a link, also a refusal, has the headers."""
     token = reader.links()["acknowledge"]
@@ -192,6 +196,7 @@ def test_the_page_runs_no_script_and_sends_no_referrer(reader):
         assert "<script" not in answer.data.decode()
 
 
+@sqlite_only
 def test_a_form_of_another_site_is_refused(reader):
     """Its origin is another site, or null in a cross-site request."""
     token = reader.links()["acknowledge"]
@@ -406,6 +411,7 @@ def test_a_collector_that_starts_between_a_click_and_its_pick_up_hands_the_reque
     assert (request["action"], request["by"]) == ("stop", "link sent to hook")
 
 
+@sqlite_only
 def test_only_critical_alerts_of_channels_that_ask_for_it_have_links(reading, receiver, tmp_path):
     """A warning has none, and neither has a message to a channel without `actions`."""
     plain = channel(receiver.url, name="plain").replace("actions = true\n", "").replace("/in", "/plain")

@@ -40,6 +40,7 @@ def trained(training, asked, **options):
     return Asked(found.live, alert["id"]), make_step
 
 
+@sqlite_only
 def test_a_trainer_that_was_not_set_up_for_requests_refuses_and_says_so(training, asked):
     """It is asked and changes nothing; the alert and the log state why."""
     found, make_step = trained(training, asked)
@@ -247,6 +248,7 @@ def test_a_tick_asks_one_question_of_the_database_while_no_request_is_unfinished
     assert questions_of_a_tick() == 1
 
 
+@sqlite_only
 def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
     """It was received in time, and the step took longer than the request held."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])

@@ -94,10 +94,10 @@ def test_an_acknowledgement_of_an_alert_that_is_over_does_not_concern_the_one_th
         ("nobody/ack", b'{"note": "' + b"x" * 3000 + b'"}', 422, "InvalidField"),
     ],
 )
-def test_what_cannot_be_acknowledged_is_refused(collector, path, body, status, error):
+def test_what_cannot_be_acknowledged_is_refused(sqlite_collector, path, body, status, error):
     """In the one error shape."""
-    answer = collector.pool.request(
-        "POST", f"{collector.url}/api/v1/alerts/{path}", body=body, headers={"Content-Type": "application/json"}
+    answer = sqlite_collector.pool.request(
+        "POST", f"{sqlite_collector.url}/api/v1/alerts/{path}", body=body, headers={"Content-Type": "application/json"}
     )
     assert (answer.status, answer.json()["error"]) == (status, error)
 
@@ -142,10 +142,10 @@ def test_a_critical_alert_that_is_only_held_ends_with_an_acknowledgement_and_a_r
     """A live engine with an acknowledgement between its steps is compared with a replay from the API's answers."""
     live = start_collector()
     run = [*spiral(rows=118), *(o for o in spiral(rows=148, drift_at=999, surge_at=999) if o.step >= 118)]
-    for observation in run:
-        run_id = live.run(run="r", records=[{"step": observation.step, "scalars": dict(observation.signals)}])
-        if observation.step == 135:
-            acknowledge(live, firing(live)["death_spiral"], by="ann")
+    records = [{"step": observation.step, "scalars": dict(observation.signals)} for observation in run]
+    live.send(run="r", records=records[:136])
+    acknowledge(live, firing(live)["death_spiral"], by="ann")
+    run_id = live.run(run="r", records=records[136:])
     alerts = [a for a in live.get(f"/runs/{run_id}/alerts")["items"] if a["kind"] == "death_spiral"]
     assert alerts[-1]["resolved_step"] == 136
     acknowledgements = live.get(f"/runs/{run_id}/acknowledgements")["items"]
