@@ -3,6 +3,8 @@
 import msgspec
 import pytest
 
+from monitor_server.step_processing.run_memory import compacted_runs
+from monitor_server.store.repositories.series import compaction
 from tests.live import eventually
 from tests.store_connections import count_chunks
 from trainer_hooks import wire
@@ -33,16 +35,18 @@ def test_a_large_batch_does_not_hold_up_other_runs(live):
     eventually(lambda: _last_step(live, large) == STEPS - 1)
 
 
-def test_what_is_compacted_while_a_run_goes_on_is_read_back(live):
-    """Thousands of steps are mostly in chunks, and the series equals the sent values, also after a rewind into them."""
-    records = [{"step": step, "scalars": {"a": step / 7}} for step in range(STEPS)]
-    run_id = live.run(run="long", records=records)
-    eventually(lambda: _last_step(live, run_id) == STEPS - 1)
+def test_what_is_compacted_while_a_run_goes_on_is_read_back(live, monkeypatch):
+    """Hundreds of steps are mostly in chunks, and the series equals the sent values, also after a rewind into them."""
+    monkeypatch.setattr(compaction, "CHUNK_STEPS", 100)
+    monkeypatch.setattr(compaction, "TAIL_STEPS", 50)
+    monkeypatch.setattr(compacted_runs, "COMPACTION_STEPS", 50)
+    run_id = live.run(run="long", records=[{"step": step, "scalars": {"a": step / 7}} for step in range(400)])
+    eventually(lambda: _last_step(live, run_id) == 399)
     live.send(run="long", attempt=2, records=[{"step": 100, "scalars": {"a": -1.0}}])
     eventually(lambda: _last_step(live, run_id) == 100)
     (series,) = live.get(f"/runs/{run_id}/series", max_points=1_000_000)["items"]
-    assert series["steps"] == list(range(STEPS))
-    assert series["values"] == [-1.0 if step == 100 else step / 7 for step in range(STEPS)]
+    assert series["steps"] == list(range(400))
+    assert series["values"] == [-1.0 if step == 100 else step / 7 for step in range(400)]
     with live.app.state.collector.store.read():
         assert count_chunks(run_id) >= 1
 

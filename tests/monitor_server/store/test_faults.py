@@ -114,7 +114,7 @@ def test_each_fault_of_a_server_has_its_name(migrated_postgres):
         "denied": ["SET LOCAL ROLE pg_monitor", WRITE],
         "schema": ["SELECT absent FROM chunks"],
         "read_only": ["SET TRANSACTION READ ONLY", WRITE],
-        "slow": ["SET LOCAL statement_timeout = 1", "SELECT pg_sleep(60)"],
+        "slow": ["SET LOCAL statement_timeout = 100", "SELECT pg_sleep(60)"],
         "full": ["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '53100'; END $$"],
         "disk": ["DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '58030'; END $$"],
         "locked": ["SET LOCAL lock_timeout = 1", "LOCK TABLE runs"],
