@@ -18,8 +18,10 @@ def collector(start_collector):
     return start_collector(dashboard="dashboard.app:attach")
 
 
-def steps(first, last):
-    names = [f"{group}/{name}" for group in ("alpha", "beta", "gamma") for name in "abcdefgh"]
+ALL = [f"{group}/{name}" for group in ("alpha", "beta", "gamma") for name in "abcdefgh"]
+
+
+def steps(first, last, names=("alpha/a", "alpha/b")):
     return [
         {"step": step, "time": 1.7e9 + 60 * step, "scalars": {name: float(step % 7) for name in names}}
         for step in range(first, last)
@@ -39,7 +41,7 @@ def is_drawn(visit, signal, condition="true"):
 
 def test_every_signal_is_a_panel_and_those_out_of_view_are_not_read(collector, visit):
     """24 signals in three groups; the last is drawn once it is scrolled to."""
-    run_id = collector.run(run="many", records=steps(0, 20))
+    run_id = collector.run(run="many", records=steps(0, 20, ALL))
     open_workspace(collector, visit, run_id)
     expect(visit.page.locator("[data-panel]")).to_have_count(24)
     expect(visit.page.locator("[data-panel-group] > summary")).to_have_text(["alpha8", "beta8", "gamma8"])
@@ -52,7 +54,7 @@ def test_every_signal_is_a_panel_and_those_out_of_view_are_not_read(collector, v
 def test_signals_that_are_not_stored_are_named_as_soon_as_they_are_lost(start_collector, visit):
     """The page names their number, the first such step and the remedy; a page that is open shows it too."""
     collector = start_collector(dashboard="dashboard.app:attach", max_signals=30)
-    run_id = collector.run(run="full", records=steps(0, 5))
+    run_id = collector.run(run="full", records=steps(0, 5, ALL))
     open_workspace(collector, visit, run_id)
     said = visit.page.locator("#workspace-left-out")
     expect(said).to_be_hidden()
@@ -63,7 +65,7 @@ def test_signals_that_are_not_stored_are_named_as_soon_as_they_are_lost(start_co
 
 def test_two_tabs_of_one_browser_show_the_same_panels(collector, visit):
     """A panel that one tab pins or moves is pinned or moved in the other; neither tab undoes changes of the other."""
-    run_id = collector.run(run="twice", project="p", records=steps(0, 5))
+    run_id = collector.run(run="twice", project="p", records=steps(0, 5, ALL))
     open_workspace(collector, visit, run_id)
     one = visit.page
     with one.expect_popup() as opened:
@@ -86,7 +88,7 @@ def test_two_tabs_of_one_browser_show_the_same_panels(collector, visit):
 
 def test_signals_are_found_by_a_regular_expression(collector, visit):
     """Groups without a match are gone, and so are they by an expression that cannot be read."""
-    run_id = collector.run(run="found", records=steps(0, 5))
+    run_id = collector.run(run="found", records=steps(0, 5, ALL))
     open_workspace(collector, visit, run_id)
     search = visit.page.get_by_placeholder("Find signals")
     search.fill("^beta/[ab]$")
@@ -361,7 +363,7 @@ def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, vis
 
 def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, visit):
     """The pinned panel is the first on the page, on the next visit too; other projects do not have it."""
-    run_id = collector.run(run="pins", project="one", records=steps(0, 20))
+    run_id = collector.run(run="pins", project="one", records=steps(0, 20, ["alpha/a", "beta/c"]))
     open_workspace(collector, visit, run_id)
     panel = visit.page.locator('[data-panel="beta/c"]')
     panel.scroll_into_view_if_needed()
@@ -372,14 +374,14 @@ def test_a_panel_is_pinned_and_widened_and_the_browser_remembers_it(collector, v
         expect(panel).to_have_class("panel card is-pin is-wide")
         assert visit.page.evaluate(f"document.querySelector('[data-panel=\"beta/c\"]').offsetTop === {is_first}")
         open_workspace(collector, visit, run_id)
-    other = collector.run(run="pins", project="two", records=steps(0, 20))
+    other = collector.run(run="pins", project="two", records=steps(0, 20, ["alpha/a", "beta/c"]))
     open_workspace(collector, visit, other)
     expect(panel).to_have_class("panel card")
 
 
 def test_panels_are_moved_and_made_taller_and_the_browser_remembers_it(collector, visit):
     """Panels move by buttons and by dragging a name, and grow by the corner of a chart and by the keys + and -."""
-    run_id = collector.run(run="order", records=steps(0, 20))
+    run_id = collector.run(run="order", records=steps(0, 20, ALL))
     open_workspace(collector, visit, run_id, "?signals=^alpha/[a-d]$")
     names = visit.page.locator('[data-panel-group="alpha"] [data-panel]:visible h3')
     is_drawn(visit, "alpha/a")
