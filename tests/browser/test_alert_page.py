@@ -20,14 +20,26 @@ def collector(start_collector):
 
 def paged(collector, *responses):
     """Return a run whose gradient is NaN from step 36 on, six steps after its entropy has jumped."""
-    for step in range(40):
-        scalars = {"entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 if step < 36 else "NaN"}
-        record = {"step": step, "scalars": scalars, "responses": list(responses)}
-        run_id = collector.run(run="dying", records=[record])
-    return run_id
+    records = [
+        {
+            "step": step,
+            "scalars": {"entropy/mean": 0.3 if step < 30 else 0.9, "grad/norm": 1.0 if step < 36 else "NaN"},
+            "responses": list(responses),
+        }
+        for step in range(40)
+    ]
+    return collector.run(run="dying", records=records)
 
 
-@pytest.mark.parametrize("visit", [(1440, 900), (390, 844)], ids=["1440x900", "390x844"], indirect=True)
+SCREENS = ((1440, 900), (390, 844))
+
+
+def check_no_screen_is_too_narrow(visit):
+    for width, height in SCREENS:
+        visit.page.set_viewport_size({"width": width, "height": height})
+        eventually(lambda: visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
 def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     """The page names the moved signals, the token that fell and its rival; nothing is wider than the screen."""
     rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))
@@ -37,7 +49,7 @@ def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     expect(visit.page.locator(".onsets li").first).to_contain_text("entropy/mean")
     expect(visit.page.locator(".leading .token.fell").first).to_have_text("<think>")
     expect(visit.page.locator(".resembling .response").first.locator(".shared")).to_have_count(3)
-    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    check_no_screen_is_too_narrow(visit)
     visit.page.get_by_role("button", name="Acknowledge").click()
     expect(visit.page.locator(".alert-head")).to_contain_text("acknowledged by the dashboard")
     known = {alert["kind"]: alert["acknowledged_by"] for alert in collector.get("/alerts")["items"]}
@@ -97,15 +109,16 @@ def test_the_link_of_a_prometheus_alert_filters_the_fleet(collector, visit):
     expect(visit.page.get_by_placeholder("Find a run")).to_have_value("dying")
 
 
-@pytest.mark.parametrize("visit", [(390, 844), (1440, 900)], ids=["phone", "desk"], indirect=True)
 def test_a_click_on_a_step_of_a_chart_leads_to_its_responses(collector, visit):
-    """The link exists after a click on the vital signs or on a panel, and not before."""
+    """The link exists after a click on the vital signs or on a panel, at a desk and on a phone, and not before."""
     records = [
         {"step": step, "scalars": {"reward/mean": 0.5, "own/x": 1.0}, "responses": [response()]} for step in range(8)
     ]
     run_id = collector.run(run="clicked", records=records)
     page = visit.page
-    for chart in ("#run-figure .js-plotly-plot", '[data-panel="own/x"] .js-plotly-plot'):
+    charts = ("#run-figure .js-plotly-plot", '[data-panel="own/x"] .js-plotly-plot')
+    for chart, (width, height) in zip(charts, SCREENS, strict=True):
+        page.set_viewport_size({"width": width, "height": height})
         page.goto(f"{collector.url}/runs/{run_id}")
         expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
         page.locator('[data-panel="own/x"]').scroll_into_view_if_needed()
@@ -192,20 +205,20 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("visit", [(390, 844), (1280, 900)], ids=["phone", "desk"], indirect=True)
 def test_the_button_that_draws_displacements_stands_where_other_cards_begin(collector, visit):
     """The text that explains it keeps the gap beside it, or below it on a phone."""
     run_id = collector.run(run="aligned", records=[{"step": 3, "responses": [response()]}])
     visit.page.goto(f"{collector.url}/runs/{run_id}/responses")
-    button = visit.page.get_by_role("button", name="Draw displacement over questions").bounding_box()
-    head = visit.page.get_by_role("heading", name="Sampled responses").bounding_box()
-    text = visit.page.get_by_text("Nats per token by which").bounding_box()
-    assert button["x"] == head["x"]
-    beside, below = text["x"] - button["x"] - button["width"], text["y"] - button["y"] - button["height"]
-    assert beside >= 14 or below >= 8
+    for width, height in SCREENS:
+        visit.page.set_viewport_size({"width": width, "height": height})
+        button = visit.page.get_by_role("button", name="Draw displacement over questions").bounding_box()
+        head = visit.page.get_by_role("heading", name="Sampled responses").bounding_box()
+        text = visit.page.get_by_text("Nats per token by which").bounding_box()
+        assert button["x"] == head["x"]
+        beside, below = text["x"] - button["x"] - button["width"], text["y"] - button["y"] - button["height"]
+        assert beside >= 14 or below >= 8
 
 
-@pytest.mark.parametrize("visit", [(390, 844), (1280, 900)], ids=["phone", "desk"], indirect=True)
 def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, visit):
     """Red and blue with the value on hover; where it was not observed, the line that sends it."""
     compared = response(**WORDS, mismatches=array([-0.75, 0.5, 0.0], "float16"))
@@ -227,7 +240,7 @@ def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, v
         for state in ("fell", "rose")
     }
     assert len({*colours.values(), "rgba(0, 0, 0, 0)"}) == 3
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    check_no_screen_is_too_narrow(visit)
 
 
 def check_forced_colours_and_paper(page):
