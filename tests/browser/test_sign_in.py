@@ -171,13 +171,14 @@ def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, vis
     visit.complaints.clear()
 
 
-@pytest.mark.parametrize("visit", [(1280, 800), (390, 844)], ids=["desk", "phone"], indirect=True)
 def test_the_option_of_the_command_that_makes_a_key_is_not_broken(guarded, visit):
     """No line ends between its hyphens: who copies it by eye would leave one out."""
     visit.page.goto(f"{guarded.live.url}/sign-in")
     option = visit.page.get_by_text("--scope read", exact=True)
-    assert option.evaluate("(shown) => shown.getClientRects().length") == 1
-    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    for width, height in ((1280, 800), (390, 844)):
+        visit.page.set_viewport_size({"width": width, "height": height})
+        assert option.evaluate("(shown) => shown.getClientRects().length") == 1
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_a_wrong_key_is_refused_in_words(guarded, visit):
