@@ -69,7 +69,8 @@ def create_app(
 
     Args:
         settings: The settings; read from the environment if left out.
-        registry: The registry of the metrics; a new one if left out.
+        registry: The registry of the metrics; a new one if left out. One that describes its collectors, such as
+            ``prometheus_client.REGISTRY``, reads all metrics once when the application is built.
         clock: Returns seconds since the epoch; if left out, a clock that no jump of the machine's clock moves.
         engine: Builds the detectors of each run; if left out, ours with the calibration of the settings.
         sample_batch_seconds: The wait after each batch of three steps of the recorded collapse.

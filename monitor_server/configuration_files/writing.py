@@ -1,37 +1,66 @@
 """Writes a file as a whole: until its content is complete, the file of that name stays as it was."""
 
+import errno
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 __all__ = ["open_for_writing"]
+
+# No other file can take the place of this one: it is mounted, or its folder or the file itself is another user's.
+IRREPLACEABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 
 
 @contextmanager
 def open_for_writing(file: Path) -> Iterator[BinaryIO]:
     """Open a file beside the named one, which it replaces at the end of the block, unless the block fails.
 
-    A pipe or a device, such as ``/dev/stdout``, is written directly.
+    The new file has the owner and the mode of the old one. Where this cannot be, the old one is written directly, as is
+    a pipe or a device such as ``/dev/stdout``.
 
     Raises:
         OSError: If the file cannot be written.
     """
-    if file.exists() and not file.is_file():  # a rename would replace the device by a file
+    target = Path(os.path.realpath(file))  # the target of a symbolic link
+    written = _open_beside(file, target)
+    if written is None:
         with file.open("wb") as stream:
             yield stream
         return
-    target = Path(os.path.realpath(file))  # the target of a symbolic link
-    # A name of its own: another command may write to the same file, and the user may have a file that ends like it.
-    partial = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}.partial")
+    partial = Path(written.name)
     try:
-        with partial.open("xb") as written:
-            if target.exists():
-                shutil.copymode(target, partial)
+        with written:
             yield written
-        partial.replace(target)
+        try:
+            partial.replace(target)
+        except OSError as error:
+            if error.errno not in IRREPLACEABLE or not target.is_file():
+                raise
+            shutil.copyfile(partial, target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _open_beside(file: Path, target: Path) -> BinaryIO | None:
+    """Open a new file with the owner and the mode of the target; return None if it could not replace the target."""
+    if file.exists() and not file.is_file():  # a rename would replace the device by a file
+        return None
+    # A name of its own: another command may write to the same file.
+    partial = target.with_name(f"{uuid.uuid4().hex}.partial")
+    try:
+        written = partial.open("xb")
+        if target.exists():
+            status = target.stat()
+            os.chown(partial, status.st_uid, status.st_gid)
+            shutil.copymode(target, partial)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        if error.errno in IRREPLACEABLE and target.exists():
+            return None
+        error.filename = str(file)  # the one that the user knows
+        raise
+    return written

@@ -8,6 +8,7 @@ that a client sends before the first is answered, and a request of a hundred byt
 import asyncio
 import ipaddress
 import json
+from http import HTTPStatus
 from typing import Any, Final
 
 import uvicorn
@@ -212,8 +213,9 @@ def _plain_address(address: str) -> str:
 def _response(status: int, error: str, detail: str) -> bytes:
     phrases = {400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
     body = json.dumps({"error": error, "detail": detail}).encode()
+    again = "retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
     head = (
         f"HTTP/1.1 {status} {phrases[status]}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
-        "connection: close\r\nretry-after: 1\r\nx-content-type-options: nosniff\r\n\r\n"
+        f"connection: close\r\n{again}x-content-type-options: nosniff\r\n\r\n"
     )
     return head.encode() + body

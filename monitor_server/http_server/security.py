@@ -48,7 +48,7 @@ FORM_TYPES: Final = ("application/x-www-form-urlencoded",)
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
 WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 LONGEST_ADDRESS: Final = 47  # IPv6 with an IPv4 part, in brackets
-NAME: Final = re.compile(r"[a-z0-9_.-]+")
+NAME: Final = re.compile(r"\.?[a-z0-9_-][a-z0-9_.-]*")
 AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
 # A browser needs only the bytes of an API answer. A page sends a policy of its own.
@@ -83,7 +83,7 @@ class HostPolicy:
         Raises:
             StartupError: If one of them cannot be the name of a host.
         """
-        names = {name.strip().lower() for name in allowed if name.strip()}
+        names = {name.strip().lower().removesuffix(".") or "." for name in allowed if name.strip()}
         for name in names:
             if name != "*" and NAME.fullmatch(name) is None and not _is_address(name):
                 raise StartupError(

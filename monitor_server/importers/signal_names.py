@@ -30,9 +30,8 @@ __all__ = [
     "ungrouped",
 ]
 
-CALLS = (
-    "_step"  # the count of the calls of log() by W&B and Trackio, which is the step of a run that logs none of its own
-)
+# The count of the calls of log() by W&B and Trackio, which is the step of a run that logs none of its own.
+CALLS = "_step"
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", CALLS)
 
 # Canonical name → keys, the most trusted first: the raw reward before one with a subtracted KL penalty.

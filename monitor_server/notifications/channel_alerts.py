@@ -10,28 +10,34 @@ from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.repositories.runs import Run
 
-__all__ = ["resolve_removed_channels", "update_channel_alert"]
+__all__ = ["end_failure", "resolve_removed_channels", "update_channel_alert"]
 
 PREFIX: Final = "channel_failing:"
 
 
-def update_channel_alert(
-    repositories: Repositories, channel: str, *, error: str | None, now: float
-) -> list[tuple[Run, Alert]]:
+def end_failure(repositories: Repositories, channel: str, *, now: float) -> list[tuple[Run, Alert]]:
+    """Count a channel as new, because it has changed or has accepted a test; return what `update_channel_alert` does.
+
+    The message that it has refused is sent at once.
+    """
+    repositories.channel_statuses.forget_failure(channel)
+    repositories.notification_messages.begin_again(channel, now=now)
+    return update_channel_alert(repositories, channel, now=now)
+
+
+def update_channel_alert(repositories: Repositories, channel: str, *, now: float) -> list[tuple[Run, Alert]]:
     """Open or resolve the alert of a channel, in the transaction that changes its status.
 
     Args:
         repositories: An open transaction.
         channel: Its name.
-        error: The reason for which an attempt failed; None if it succeeded, or if the channel has changed.
         now: Seconds since the epoch.
 
     Returns:
         The run and each alert that has changed.
     """
     kind, findings = PREFIX + channel, []
-    if channel in repositories.channel_statuses.failing([channel]):
-        reason = error or "its newest message was given up"
+    for reason in repositories.channel_statuses.failing([channel]).values():
         finding = Finding(
             kind=kind,
             severity=Severity.WARNING,

@@ -10,11 +10,13 @@ from typing import Final
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import update_channel_alert
+from monitor_server.notifications.configuration.digests import digest_of
 from monitor_server.notifications.configuration.tables import Limits, NotificationFile
 from monitor_server.notifications.planning import retry_delay
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.repositories.notifications.messages import FORMER, OpenMessage
 from monitor_server.store.repositories.runs import Run
 from monitor_server.text_safety.printable import printable
@@ -88,14 +90,17 @@ class DeliveryResults:
             return None, ()
         else:
             result = self._write_failure(repositories, message, failure)
-        if FORMER in message.channel:  # a channel that was removed needs no status
+        channel, now = self._file().channels.get(message.channel), self._clock()
+        statuses = repositories.channel_statuses
+        if channel is None:  # a channel that was removed needs no status
             return result, ()
-        now = self._clock()
         if failure is None:
-            repositories.channel_statuses.record_sent(message.channel, now=now)
+            statuses.record_sent(message.channel, now=now)
         elif result == "given_up":
-            repositories.channel_statuses.record_given_up(message.channel, error=failure, now=now)
-        return result, update_channel_alert(repositories, message.channel, error=failure, now=now)
+            statuses.record_given_up(message.channel, error=failure, now=now)
+        if failure is not None and (result == "given_up" or message.attempts + 1 == FAILING_ATTEMPTS):
+            statuses.record_settings(message.channel, digest_of(channel))
+        return result, update_channel_alert(repositories, message.channel, now=now)
 
     def _write_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
         messages, now, attempts = repositories.notification_messages, self._clock(), message.attempts + 1

@@ -17,7 +17,8 @@ from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
-from monitor_server.notifications.channel_alerts import resolve_removed_channels, update_channel_alert
+from monitor_server.notifications.channel_alerts import end_failure, resolve_removed_channels
+from monitor_server.notifications.configuration.digests import digest_of, is_digest_of
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS
@@ -203,11 +204,13 @@ class NotificationWorker:
                 removed = repositories.notification_messages.remove_unknown_channels(known)
                 repositories.channel_statuses.remove_unknown_channels(list(file.channels))
                 changed = resolve_removed_channels(repositories, file.channels, now=now)
-            earlier = {} if self._taken_up is None else self._taken_up.channels
-            for name, channel in file.channels.items():
-                if earlier.get(name, channel) != channel:
-                    repositories.channel_statuses.forget_failure(name)
-                    changed += update_channel_alert(repositories, name, error=None, now=now)
+            statuses = repositories.channel_statuses
+            for name in statuses.failing(file.channels):
+                digest = statuses.settings(name)
+                if digest is None:  # an earlier version has recorded the failure
+                    statuses.record_settings(name, digest_of(file.channels[name]))
+                elif not is_digest_of(digest, file.channels[name]):
+                    changed += end_failure(repositories, name, now=now)
         self._taken_up, self._is_changed, self._former = file, False, former
         self._on_alerts(changed)
         if removed:

@@ -62,11 +62,6 @@ class Removed:
     rows: int
     rest: Task | None
 
-    @property
-    def has_more(self) -> bool:
-        """Whether there is more to remove."""
-        return self.rest is not None
-
 
 class RetentionPolicy:
     """Applies the settings of retention.

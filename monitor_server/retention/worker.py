@@ -151,7 +151,7 @@ class RetentionWorker:
             if not repositories.retention.lock():
                 return None
             removed = [self._policy.remove_slice(repositories, task)]
-            while task.kind == "deleted_run" and removed[-1].has_more and _rows(removed) < ROWS_PER_SLICE:
+            while task.kind == "deleted_run" and removed[-1].rest is not None and _rows(removed) < ROWS_PER_SLICE:
                 removed.append(self._policy.remove_slice(repositories, task))
             return removed
 

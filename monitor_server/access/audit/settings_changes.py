@@ -4,6 +4,7 @@ Settings come from the environment and cannot be changed over HTTP, so the diffe
 are stored in their form for display: an address without its password, and files by their names.
 """
 
+import re
 import socket
 from hashlib import sha256
 from typing import Final
@@ -21,6 +22,7 @@ __all__ = ["describe_settings", "record_settings"]
 CONFIGURATION: Final = Caller(name="configuration", scope=Scope.ADMIN)
 LONGEST_VALUE: Final = 200
 LONGEST_DETAIL: Final = 2_000
+DIGEST: Final = re.compile(r" \(sha256 [0-9a-f]{12}\)$")
 
 
 def record_settings(store: Store, settings: Settings, *, now: float) -> list[str]:
@@ -59,7 +61,8 @@ def _changes(last: dict[str, str], shown: dict[str, str], defaults: dict[str, st
     return [
         f"RLVITALS_{name.upper()}: {before or 'empty'} -> {shown[name] or 'empty'}"
         for name in shown
-        if (before := last.get(name, defaults[name])) != shown[name]
+        # An earlier version recorded no digest.
+        if (before := last.get(name, defaults[name])) not in (shown[name], DIGEST.sub("", shown[name]))
     ]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import uuid
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -15,7 +16,7 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Body, Schema
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, Unavailable, UnknownChannel
-from monitor_server.notifications.channel_alerts import update_channel_alert
+from monitor_server.notifications.channel_alerts import end_failure
 from monitor_server.notifications.configuration.checking import check_text
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
@@ -159,8 +160,7 @@ async def _test(name: str, collector: Collector, asking: Caller) -> ChannelTest:
         raise ChannelFailed(f"the channel {name} did not accept the message: {error}") from None
 
     def note_accepted(repositories: Repositories) -> list[tuple[Run, Alert]]:
-        repositories.channel_statuses.forget_failure(name)
-        return update_channel_alert(repositories, name, error=None, now=collector.clock())
+        return end_failure(repositories, name, now=collector.clock())
 
     changed = await collector.write("notifications", note_accepted)
     events = [AlertChanged(run_id=run.id, run=run.name, project=run.project, alert=alert) for run, alert in changed]
@@ -173,7 +173,7 @@ def _in_force(collector: Collector) -> NotificationFile:
         return collector.channels(repositories)
 
 
-def _item(name: str, channel: Channel, status: dict[str, Any], failing: set[str]) -> ChannelItem:
+def _item(name: str, channel: Channel, status: dict[str, Any], failing: Collection[str]) -> ChannelItem:
     return ChannelItem(
         name=name,
         type=channel.type,

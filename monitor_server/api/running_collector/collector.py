@@ -134,4 +134,4 @@ class Collector:
 
     def failing_channels(self, repositories: Repositories) -> set[str]:
         """Return the channels in force that do not accept their messages."""
-        return repositories.channel_statuses.failing(self.channels(repositories).channels)
+        return set(repositories.channel_statuses.failing(self.channels(repositories).channels))

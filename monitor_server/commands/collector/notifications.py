@@ -29,7 +29,7 @@ def run(
         answer = fetch_json("POST", url, "/notifications/links/end")
         secret = (
             "messages from now on are signed with a new secret"
-            if answer["has_new_secret"]
+            if answer.get("has_new_secret", True)  # an older collector always makes one
             else "the secret stays as it is: replace the file of RLVITALS_LINK_SECRET_FILE for a new one"
         )
         say(f"{answer['ended']} links no longer hold; {secret}")

@@ -10,7 +10,7 @@ from monitor_server.notifications.configuration.loading import SECRET_FIELDS, Un
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["describe_document_changes", "plain_document", "with_kept_secrets"]
+__all__ = ["describe_document_changes", "plain_channel", "plain_document", "with_kept_secrets"]
 
 SETTINGS: Final = ("format", "actions", "picture")
 TABLES: Final = ("match", "routes", "grouping", "limits", "fallback")
@@ -18,11 +18,13 @@ TABLES: Final = ("match", "routes", "grouping", "limits", "fallback")
 
 def plain_document(file: NotificationFile) -> dict[str, Any]:
     """Return the tables of a file as JSON values, with its secrets. Only the store may receive it."""
-    channels = {
-        name: channel.model_dump(mode="json") | {field: _secret(channel, field) for field in _secret_fields(channel)}
-        for name, channel in file.channels.items()
-    }
+    channels = {name: plain_channel(channel) for name, channel in file.channels.items()}
     return file.model_dump(mode="json", exclude_none=True) | {"channels": channels}
+
+
+def plain_channel(channel: Channel) -> dict[str, Any]:
+    """Return the table of a channel as JSON values, with its secrets."""
+    return channel.model_dump(mode="json") | {field: _secret(channel, field) for field in _secret_fields(channel)}
 
 
 def with_kept_secrets(given: Mapping[str, Any], before: NotificationFile) -> dict[str, Any]:

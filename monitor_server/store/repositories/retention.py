@@ -232,10 +232,16 @@ class Retention:
         return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), held)).scalars())
 
     def with_old_responses(self, *, silent_since: float, kept_steps: int) -> list[str]:
-        """Return the silent runs with responses from before their newest ``kept_steps`` that are not thinned yet."""
+        """Return the silent runs with responses from before their newest ``kept_steps`` that are not thinned yet.
+
+        A run is due again once more of its log is projected, because a resumed run can end at the same step.
+        """
         up_to = runs.c.last_step - kept_steps
         held = exists(select(responses.c.number).where(responses.c.run_id == runs.c.id, responses.c.step <= up_to))
-        is_due = runs.c.responses_thinned_to.is_distinct_from(up_to)
+        is_due = or_(
+            runs.c.responses_thinned_to.is_distinct_from(up_to),
+            runs.c.responses_thinned_at.is_distinct_from(runs.c.position),
+        )
         return list(self._connection.execute(select(runs.c.id).where(_is_silent(silent_since), is_due, held)).scalars())
 
     def thin_responses(self, run_id: str, *, kept_steps: int, limit: int) -> tuple[int, bool]:
@@ -244,13 +250,13 @@ class Retention:
         Returns:
             The number of removed responses, at most ``limit``, and whether there may be more.
         """
-        row = self._lock_run(select(runs.c.last_step), run_id, None)
+        row = self._lock_run(select(runs.c.last_step, runs.c.position), run_id, None)
         if row is None or row.last_step is None:
             return 0, False
         old = Responses(self._connection)
         removed = old.thin(run_id, newest_step=row.last_step, whole_steps=kept_steps, limit=limit)
         if removed < limit:
-            thinned = {"responses_thinned_to": row.last_step - kept_steps}
+            thinned = {"responses_thinned_to": row.last_step - kept_steps, "responses_thinned_at": row.position}
             self._connection.execute(update(runs).where(runs.c.id == run_id), thinned)
         return removed, removed == limit
 

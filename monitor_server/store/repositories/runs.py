@@ -22,8 +22,9 @@ __all__ = ["Run", "Runs", "lock_in_order"]
 # Built once: building these takes SQLAlchemy longer than SQLite takes to answer them, and each batch or tick uses them.
 _LABELS = ("title", "tags", "notes", "archived_at")
 _LISTED = ("search_text", "setting", "tagged_owner", "first_tag", "reward", "reward_change")
-_THINNED = ("records_thinned_to", "records_kept_steps", "records_thinned_at", "responses_thinned_to")
-_RETENTION = ("compacted_to", "deleted_at", *_THINNED)
+_THINNED_RECORDS = ("records_thinned_to", "records_kept_steps", "records_thinned_at")
+_THINNED_RESPONSES = ("responses_thinned_to", "responses_thinned_at")
+_RETENTION = ("compacted_to", "deleted_at", *_THINNED_RECORDS, *_THINNED_RESPONSES)
 _OF_OTHERS = ("number", "config", *_RETENTION, *_LABELS, *_LISTED)
 _WORKED_ON = [column for column in runs.c if column.name not in _OF_OTHERS]
 _ROW = select(runs).where(runs.c.id == bindparam("run"), runs.c.deleted_at.is_(None))

@@ -58,6 +58,7 @@ channel_results = Table(  # kept here, because messages are many and are removed
     metadata,
     Column("channel", String, primary_key=True),
     Column("sent_at", Float),  # of the newest message that it has accepted
-    Column("given_up_at", Float),  # of the newest one since its settings changed and since a test was accepted
-    Column("error", Text),  # of that one, until it accepts another
+    Column("given_up_at", Float),  # of the newest message that it has not accepted
+    Column("error", Text),  # of that one, until the channel accepts a message or a test, or its settings change
+    Column("settings", String),  # a digest of the settings with which it began to fail
 )

@@ -71,7 +71,9 @@ runs = Table(
     # The number of newest steps whose records the last thinning has kept, and the revision at which it ended.
     Column("records_kept_steps", BigInteger),
     Column("records_thinned_at", BigInteger),
-    Column("responses_thinned_to", BigInteger),  # the step up to which responses were old when they were last thinned
+    # The step up to which responses were old when they were last thinned, and the position in the log at that time.
+    Column("responses_thinned_to", BigInteger),
+    Column("responses_thinned_at", BigInteger),
     Column("steps_thinned_to", BigInteger, nullable=False, server_default="0"),  # next to thin; written steps lower it
     Column("has_thinned_steps", Boolean, nullable=False, server_default=false()),  # whether any of them was removed
     # The columns that people write.

@@ -21,13 +21,14 @@ from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.commands import repeated_requests
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
-from monitor_server.http_server.read_limits import MAX_EXPORTS
+from monitor_server.http_server.read_limits import MAX_EXPORTS, MAX_EXPORTS_OF_ONE
 from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
 from monitor_server.store.repositories.runs import Runs
 from tests.databases import sqlite_only
 from tests.live import eventually
+from tests.monitor_server.access.conftest import Guarded
 from tests.recorded_runs import read_run
 from trainer_hooks import wire
 
@@ -192,6 +193,22 @@ def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_c
         eventually(lambda: live.app.state.collector.exports.count < MAX_EXPORTS)
         assert live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export").status == 200
     eventually(lambda: live.app.state.collector.exports.count == 0)
+
+
+def test_one_key_leaves_exports_to_the_others(start_collector):
+    """A reader that takes nothing may be one of a project; those of all others go on."""
+    guarded = Guarded(start_collector(max_config_bytes=16_000_000))
+    config = {"text": "x" * 8_000_000}
+    run_id = guarded.live.run(run="r", config=config, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    slow, other, path = guarded.key("read"), guarded.key("read"), f"/api/v1/runs/{run_id}/export"
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_EXPORTS_OF_ONE):
+            answer = stack.enter_context(contextlib.closing(guarded.ask("GET", path, slow, preload_content=False)))
+            assert answer.status == 200
+        refused = guarded.ask("GET", path, slow)
+        assert (refused.status, refused.json()["error"]) == (503, "Unavailable")
+        assert refused.json()["detail"].startswith("3 requests of this kind are under way with this key")
+        assert guarded.ask("GET", path, other).status == 200
 
 
 def test_the_command_waits_while_as_many_exports_as_may_be_are_under_way(start_collector, tmp_path, monkeypatch):

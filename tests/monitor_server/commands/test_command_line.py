@@ -283,6 +283,13 @@ def test_an_answer_that_is_no_collectors_is_reported_in_one_line(command, answer
     assert "give the address of a collector as --url" in line
 
 
+def test_the_links_of_a_collector_that_does_not_say_whether_its_secret_is_new_are_ended(capsys):
+    """An older collector always makes a new one, and has no word for it."""
+    with answering(200, b'{"ended": 3}') as url:
+        assert main(["notifications", "end-links", "--url", url]) == 0
+    assert "3 links no longer hold; messages from now on are signed with a new secret" in capsys.readouterr().out
+
+
 def test_the_doctor_names_a_server_that_answers_otherwise(capsys):
     """Its status has nothing of a collector's: a problem, and no traceback."""
     with answering(200, b'{"status": "ok"}') as url:

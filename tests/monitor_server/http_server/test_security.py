@@ -111,7 +111,8 @@ def test_a_wildcard_address_allows_no_name_by_itself():
     assert not HostPolicy.of(bound_to=WILDCARDS[0]).allows("evil.example")
     assert HostPolicy.of(bound_to=WILDCARDS[0]).allows(socket.gethostname())
     assert HostPolicy.of(bound_to="gpu-7.example").allows("gpu-7.example:8600")
-    for name in ("*.example.org", "https://vitals.example.org", "vitals.example.org:8600"):
+    assert HostPolicy.of(bound_to="::", allowed=["vitals.example.org."]).allows("vitals.example.org:8600")
+    for name in ("*.example.org", "https://vitals.example.org", "vitals.example.org:8600", ".", "..example.org"):
         with pytest.raises(StartupError, match="RLVITALS_ALLOWED_HOSTS must be names"):
             HostPolicy.of(bound_to="::", allowed=[name])
     assert HostPolicy.of(bound_to="::", allowed=["*"]).allows("evil.example")

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from monitor_server.alerts.collector_alerts import PROJECT, RUN, RUN_ID
+from monitor_server.notifications.channel_alerts import end_failure
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.silences import Silence
 from monitor_server.store.tables import notification_events
@@ -269,12 +270,12 @@ def test_a_channel_that_is_set_up_again_does_not_fail_because_of_what_it_refused
     notified.save()
     collector.look()
     with notified.store.read() as repositories:
-        assert repositories.channel_statuses.failing(["hook"]) == set()
+        assert repositories.channel_statuses.failing(["hook"]) == {}
         assert "hook" not in repositories.channel_statuses.statuses(now=notified.clock.now)
 
 
-@pytest.mark.parametrize("is_removed", [False, True])
-def test_a_channel_does_not_fail_because_of_what_its_former_address_did(notified, clock, is_removed):
+@pytest.mark.parametrize("change", ["corrected", "corrected while the collector is stopped", "removed"])
+def test_a_channel_does_not_fail_because_of_what_its_former_address_did(notified, clock, change):
     """The message was given up. Then the channel is corrected, or another one gets its name."""
     notified.save(routes=[{"channels": ["hook"]}], limits={"give_up_hours": 0.01})
     collector = notified.collector()
@@ -283,10 +284,14 @@ def test_a_channel_does_not_fail_because_of_what_its_former_address_did(notified
     clock.now += 60
     collector.finish(error="it refuses")
     with notified.store.read() as repositories:
-        assert repositories.channel_statuses.failing(["hook"]) == {"hook"}
+        assert repositories.channel_statuses.failing(["hook"]) == {"hook": "it refuses"}
         assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_error"] == "it refuses"
         assert [alert.kind for alert in repositories.alerts.open(RUN_ID)] == ["channel_failing:hook"]
-    if is_removed:
+    collector.restart()
+    collector.look()
+    with notified.store.read() as repositories:
+        assert repositories.channel_statuses.failing(["hook"]) == {"hook": "it refuses"}
+    if change == "removed":
         notified.save(routes=[{"channels": ["spare"]}], channels=["spare"])
         collector.look()
         notified.save(routes=[{"channels": ["hook"]}])
@@ -295,10 +300,30 @@ def test_a_channel_does_not_fail_because_of_what_its_former_address_did(notified
         corrected["channels"]["hook"]["url"] = "https://corrected.example.org/"
         with notified.store.write() as repositories:
             save(repositories, corrected, now=clock.now)
+    if change == "corrected while the collector is stopped":
+        collector.restart()
     collector.look()
     with notified.store.read() as repositories:
-        assert repositories.channel_statuses.failing(["hook"]) == set()
+        assert repositories.channel_statuses.failing(["hook"]) == {}
         assert repositories.alerts.open(RUN_ID) == []
+
+
+def test_what_a_channel_has_refused_is_sent_at_once_when_a_test_is_accepted(notified, clock):
+    """It fails no longer, and does not wait for the minutes between two attempts."""
+    collector = notified.collector()
+    notified.step(collector, 1, page=1.0)
+    for seconds in (60, 60, 0):
+        collector.look()
+        collector.finish(error="it refuses")
+        clock.now += seconds
+    with notified.store.write() as repositories:
+        assert repositories.channel_statuses.failing(["hook"]) == {"hook": "it refuses"}
+        assert [alert.state for _, alert in end_failure(repositories, "hook", now=clock.now)] == ["resolved"]
+        assert repositories.channel_statuses.failing(["hook"]) == {}
+        assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_error"] is None
+    collector.look()
+    collector.finish()
+    assert notified.told() == [("hook", "opened")]
 
 
 def test_an_event_behind_a_refused_message_is_no_work_until_the_message_is_tried_again(notified, clock):

@@ -150,13 +150,13 @@ def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector,
     with store.write() as repositories:
         repositories.retention.begin_deletion([run_id], now=clock.now)
         (task,) = policy.find_urgent_tasks(repositories)
-        while policy.remove_slice(repositories, task).has_more:
+        while policy.remove_slice(repositories, task).rest is not None:
             pass
     clock.now += 1
     assert live.send(run="r", records=[{"step": 5, "scalars": {"a": 2.0}}])["accepted"] == 1
     held = count_rows(database_url, run_id)
     with store.write() as repositories:
-        assert not policy.remove_slice(repositories, task).has_more
+        assert policy.remove_slice(repositories, task).rest is None
     assert count_rows(database_url, run_id) == held
 
 

@@ -287,6 +287,13 @@ def test_old_responses_that_a_run_leaves_when_it_ends_are_thinned(keeping, datab
 
     eventually(lambda: due(10) == [])
     assert due(9) == [run_id]
+    records = [_step(step) | {"seq": step} for step in range(60, 64)]
+    live.run(schema_version=2, run="r", attempt=2, records=records)  # resumed, and ends at the same step
+    with live.app.state.collector.store.write() as repositories:
+        repositories.responses.add(run_id, attempt=2, step=1, rank=0, new=responses, max_per_step=64)
+    clock.now += 61
+    eventually(lambda: kept() == [*range(0, 54, 8), *range(54, 64)])
+    eventually(lambda: due(10) == [])
     engine.dispose()
 
 
@@ -320,7 +327,7 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
                     assert not others.retention.lock()
             sizes.append(policy.remove_slice(repositories, task))
     whole_blocks = ROWS_PER_SLICE // SPAN * SPAN
-    assert [(slice_.rows, slice_.has_more) for slice_ in sizes] == [
+    assert [(slice_.rows, slice_.rest is not None) for slice_ in sizes] == [
         (whole_blocks, True), (whole_blocks, True), (end - SPAN - 2 * whole_blocks, False),
     ]  # fmt: skip
     assert _bodies(database_url, run_id) == {(step, 0) for step in range(end - SPAN, end)}

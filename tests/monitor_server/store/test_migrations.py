@@ -203,4 +203,6 @@ def test_the_results_of_channels_are_kept_by_the_migration(kind, request, tmp_pa
         command.upgrade(config, "0033")
         assert connection.exec_driver_sql("SELECT * FROM channel_results ORDER BY channel").all() == found
     engine.dispose()
-    assert [tuple(row) for row in found] == [("hook", 1.0, 2.0, "refused"), ("mail", 2.0, 1.0, None)]
+    assert [tuple(row) for row in found] == [
+        ("hook", 1.0, 2.0, "refused", None), ("mail", 2.0, 1.0, None, None)
+    ]  # fmt: skip

@@ -17,7 +17,7 @@ WHERE channel NOT LIKE '%@%' AND (sent_at IS NOT NULL OR given_up_at IS NOT NULL
 """
 REASONS = """
 UPDATE channel_results SET error = (
-    SELECT max(error) FROM notification_messages AS message
+    SELECT coalesce(max(error), 'not known') FROM notification_messages AS message
     WHERE message.channel = channel_results.channel AND message.given_up_at = channel_results.given_up_at
 )
 WHERE given_up_at > coalesce(sent_at, 0)
@@ -31,6 +31,7 @@ def upgrade() -> None:
         sa.Column("sent_at", sa.Float(), nullable=True),
         sa.Column("given_up_at", sa.Float(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("settings", sa.String(), nullable=True),
     )
     op.execute(RESULTS)
     op.execute(REASONS)

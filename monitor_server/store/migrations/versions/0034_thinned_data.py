@@ -8,7 +8,7 @@ down_revision = "0033"
 branch_labels = None
 depends_on = None
 
-COLUMNS = ("records_kept_steps", "records_thinned_at", "responses_thinned_to")
+COLUMNS = ("records_kept_steps", "records_thinned_at", "responses_thinned_to", "responses_thinned_at")
 
 
 def upgrade() -> None:
@@ -17,6 +17,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    with op.batch_alter_table("runs") as runs:
-        for name in COLUMNS:
-            runs.drop_column(name)
+    for name in COLUMNS:
+        op.drop_column("runs", name)

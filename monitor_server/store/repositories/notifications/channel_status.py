@@ -33,7 +33,8 @@ class ChannelStatuses:
         found: dict[str, dict[str, Any]] = {}
         for channel, number, since in self._connection.execute(query):
             found.setdefault(channel, {}).update(waiting=number, waiting_since=since)
-        for channel, sent_at, given_up_at, error in self._connection.execute(select(channel_results)):
+        results = select(RESULT.channel, RESULT.sent_at, RESULT.given_up_at, RESULT.error)
+        for channel, sent_at, given_up_at, error in self._connection.execute(results):
             newest = {"last_sent_at": sent_at, "last_given_up_at": given_up_at, "last_error": error}
             found.setdefault(channel, {}).update(newest)
         failing = select(MESSAGE.channel, MESSAGE.attempts, MESSAGE.error).where(IS_OPEN, MESSAGE.attempts > 0)
@@ -41,12 +42,20 @@ class ChannelStatuses:
             found.setdefault(channel, {}).update(failed_attempts=attempts, last_error=error)
         return found
 
-    def failing(self, channels: Collection[str]) -> set[str]:
-        """Return those of some channels that have refused a message several times, or whose last one was given up."""
-        tried = select(MESSAGE.channel).where(IS_OPEN, MESSAGE.attempts >= FAILING_ATTEMPTS)
-        given_up = select(RESULT.channel).where(RESULT.given_up_at > func.coalesce(RESULT.sent_at, 0.0))
-        found = {name for query in (tried, given_up) for name in self._connection.execute(query).scalars()}
-        return found & set(channels)
+    def failing(self, channels: Collection[str]) -> dict[str, str]:
+        """Return the reasons of those channels that have refused a message several times, or whose last was given up.
+
+        Args:
+            channels: The names to which the answer is limited.
+        """
+        given_up = select(RESULT.channel, RESULT.error).where(RESULT.error.is_not(None))
+        tried = select(MESSAGE.channel, MESSAGE.error).where(IS_OPEN, MESSAGE.attempts >= FAILING_ATTEMPTS)
+        return {
+            channel: error
+            for query in (given_up, tried)
+            for channel, error in self._connection.execute(query)
+            if channel in channels
+        }
 
     def record_sent(self, channel: str, *, now: float) -> None:
         """Record that a channel has accepted a message."""
@@ -57,9 +66,16 @@ class ChannelStatuses:
         self._record(channel, {"given_up_at": now, "error": error})
 
     def forget_failure(self, channel: str) -> None:
-        """Forget the message that was given up last, because the channel has changed, or has accepted a test."""
-        values = {"given_up_at": None, "error": None}
-        self._connection.execute(update(channel_results).where(RESULT.channel == channel), values)
+        """Forget that a message was given up, because the channel has changed, or has accepted a test."""
+        self._connection.execute(update(channel_results).where(RESULT.channel == channel), {"error": None})
+
+    def settings(self, channel: str) -> str | None:
+        """Return the digest of the settings with which a channel began to fail; None if none is recorded."""
+        return self._connection.execute(select(RESULT.settings).where(RESULT.channel == channel)).scalar()
+
+    def record_settings(self, channel: str, digest: str) -> None:
+        """Record the digest of the settings with which a channel begins to fail."""
+        self._record(channel, {"settings": digest})
 
     def remove_unknown_channels(self, known: Collection[str]) -> None:
         """Remove the results of channels that the file no longer has; another channel may get the name."""

@@ -208,6 +208,13 @@ class NotificationMessages:
         values = {"error": error, "attempts": attempts, "next_attempt_at": next_attempt_at, "claimed_until": None}
         self._update(message_id, values)
 
+    def begin_again(self, channel: str, *, now: float) -> None:
+        """Have the message that a channel has refused tried at once as a new one, unless it is being delivered."""
+        is_free = or_(MESSAGE.claimed_until.is_(None), MESSAGE.claimed_until <= now)
+        here = IS_OPEN & is_free & (MESSAGE.channel == channel)
+        values = {"attempts": 0, "next_attempt_at": now, "error": None}
+        self._connection.execute(update(notification_messages).where(here), values)
+
     def give_up(self, message_id: str, *, error: str, now: float) -> None:
         """Record that a message is not tried again."""
         self._update(message_id, {"given_up_at": now, "claimed_until": None, "body": b"", "error": error})

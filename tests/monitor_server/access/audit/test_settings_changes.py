@@ -47,6 +47,15 @@ def test_a_change_at_the_end_of_a_long_value_is_an_entry(store):
     assert len(change) < 500
 
 
+def test_a_long_value_that_an_earlier_version_recorded_without_a_digest_has_not_changed(store):
+    """An upgrade alone is no entry."""
+    settings = Settings(oidc_groups="; ".join(f"group-{number}=read" for number in range(20)))
+    recorded = {name: value.partition(" (sha256 ")[0] for name, value in describe_settings(settings).items()}
+    with store.write() as repositories:
+        repositories.recorded_settings.write("all", recorded)
+    assert record_settings(store, settings, now=1.0) == []
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_collectors_that_start_at_once_record_their_settings_one_after_the_other(store):
     """The second waits for the first, and compares its settings with those that the first has written."""
