@@ -199,6 +199,7 @@ def test_the_results_of_channels_are_kept_by_the_migration(kind, request, tmp_pa
             connection.execute(insert, row)
         command.upgrade(config, "0033")
         found = connection.exec_driver_sql("SELECT * FROM channel_results ORDER BY channel").all()
+        command.upgrade(config, "head")
         command.downgrade(config, "0032")
         command.upgrade(config, "0033")
         assert connection.exec_driver_sql("SELECT * FROM channel_results ORDER BY channel").all() == found
