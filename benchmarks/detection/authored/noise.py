@@ -1,8 +1,9 @@
 """Random processes: autocorrelated noise, the policy's wander, heavy tails. No knowledge of any failure."""
 
+from itertools import accumulate
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 __all__ = ["HORIZON", "Floats", "ar1", "unit_noise", "wander"]
 
@@ -23,8 +24,7 @@ def ar1(innovations: Floats, *, rho: float) -> Floats:
     """Return x_t = ρ x_{t−1} + √(1−ρ²) ε_t, with the variance of ε, started in its stationary law."""
     scaled = innovations * np.sqrt(1.0 - rho**2)
     scaled[0] = innovations[0]
-    filtered: Floats = lfilter([1.0], [1.0, -rho], scaled)
-    return filtered
+    return _decaying_sum(scaled, rho)
 
 
 def wander(rng: np.random.Generator, *, strength: float = 1.0, momentum: tuple[float, float] = (0.5, 0.75)) -> Floats:
@@ -35,6 +35,11 @@ def wander(rng: np.random.Generator, *, strength: float = 1.0, momentum: tuple[f
     """
     velocity = ar1(unit_noise(rng), rho=rng.uniform(*momentum)) * rng.uniform(0.0006, 0.0018) * strength
     reversion = rng.uniform(0.005, 0.02)
-    path: Floats = lfilter([1.0], [1.0, reversion - 1.0], velocity)
+    path = _decaying_sum(velocity, 1.0 - reversion)
     path -= path[0]
     return path
+
+
+def _decaying_sum(steps: Floats, kept: float) -> Floats:
+    """Return y_t = kept · y_{t−1} + x_t, as `scipy.signal.lfilter`, which takes a second to import."""
+    return np.array(list(accumulate(steps.tolist(), lambda sum_before, step: kept * sum_before + step)))

@@ -1,6 +1,6 @@
 """Exact 95 % intervals for shares and rates: few runs mean wide intervals, and they are printed."""
 
-from scipy.stats import beta, chi2
+from scipy.special import betaincinv, gammaincinv  # scipy.stats takes a second to import
 
 __all__ = ["clopper_pearson", "garwood"]
 
@@ -17,13 +17,13 @@ def clopper_pearson(count: int, total: int) -> tuple[float, float]:
         raise ValueError(f"count must lie in 0 to total, got {count} of {total}")
     if total == 0:
         return 0.0, 1.0
-    low = 0.0 if count == 0 else float(beta.ppf(TAIL, count, total - count + 1))
-    high = 1.0 if count == total else float(beta.ppf(1.0 - TAIL, count + 1, total - count))
+    low = 0.0 if count == 0 else float(betaincinv(count, total - count + 1, TAIL))
+    high = 1.0 if count == total else float(betaincinv(count + 1, total - count, 1.0 - TAIL))
     return low, high
 
 
 def garwood(count: int, exposure: float) -> tuple[float, float]:
-    """Return the exact 95 % interval of a Poisson rate: χ²₂ₖ/2 and χ²₂ₖ₊₂/2 quantiles over the exposure.
+    """Return the exact 95 % interval of a Poisson rate: quantiles of Gamma(k) and Gamma(k+1) over the exposure.
 
     Zero events in N steps have the upper limit 3.69/N (two-sided, 95 %).
 
@@ -32,5 +32,5 @@ def garwood(count: int, exposure: float) -> tuple[float, float]:
     """
     if count < 0 or not exposure > 0:
         raise ValueError(f"count must be >= 0 and exposure > 0, got {count} and {exposure}")
-    low = 0.0 if count == 0 else float(chi2.ppf(TAIL, 2 * count)) / 2.0
-    return low / exposure, float(chi2.ppf(1.0 - TAIL, 2 * count + 2)) / 2.0 / exposure
+    low = 0.0 if count == 0 else float(gammaincinv(count, TAIL))
+    return low / exposure, float(gammaincinv(count + 1, 1.0 - TAIL)) / exposure
