@@ -11,9 +11,9 @@ from trainer_hooks.reference.distributed import SINGLE_PROCESS
 
 def main(folder):
     """Train two passes; write this rank's share of the second pass, and TRL's log of it."""
-    trainer, (_, (scalars, tokens)) = train(folder, per_device_train_batch_size=2)
+    trainer, (_, (scalars, tokens)) = train(folder, per_device_train_batch_size=2, llds_gate="none")
     mine = {
-        "lost": whole_penalty(tokens, normaliser=1).item(),
+        "lost": whole_penalty(tokens, gate="none", normaliser=1).item(),
         "count": int(tokens["mask"][tokens["advantages"] >= 0].sum()),
         "logged": scalars.get("loss/llds"),  # by the first rank
     }

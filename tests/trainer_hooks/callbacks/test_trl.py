@@ -45,6 +45,7 @@ SEVERAL_PASSES = {"num_iterations": 2}
 SEVERAL_MINIBATCHES = {"steps_per_generation": 4}
 CONFIGURATIONS = {
     "default": {},
+    "checkpointed": {"gradient_checkpointing": True},
     "two passes": SEVERAL_PASSES,
     "two minibatches": pytest.param(SEVERAL_MINIBATCHES, marks=needs_minibatches),
     "two of each, reference": pytest.param(
