@@ -48,7 +48,8 @@ def forked_for_a_step(settings, folder):
         checkpoint_every=1,
         checkpoints=folder,
         fork_steps=1,
-        fork_questions=8,
+        fork_questions=4,
+        questions_per_step=2,
         steps=3,
     )
 
@@ -187,7 +188,7 @@ def test_forks_that_were_interrupted_go_on_as_they_were_planned(forked, uninterr
     whole, _ = uninterrupted
     _, forking = forked_at_two(forked)
     forking.begin(forked.checkpoints / "step-000001.pt", [ALERT])
-    changed = trainer_of(replace(forked, fork_steps=3, fork_questions=4))
+    changed = trainer_of(replace(forked, fork_steps=3, fork_questions=2))
     result = Forking(changed, Checkpoints(forked.checkpoints), [].append).finish()
     assert [score.steps for score in result.choice.scores] == [1] * 7
     assert repr(result.choice) == repr(whole.choice)
@@ -236,7 +237,7 @@ def test_forks_are_compared_also_where_every_question_is_trained_on(forked):
 
 def test_a_fork_ends_where_the_run_ends(forked):
     """Forks of thirty steps are asked for two steps before the end: no fork trains more than the run has left."""
-    config = replace(forked, fork_steps=30, steps=3, fork_questions=2)
+    config = replace(forked, fork_steps=30, fork_questions=2)
     _, forking = forked_at_two(config)
     assert [score.steps for score in forking.finish().choice.scores] == [2] * 7
 
@@ -295,7 +296,7 @@ def test_a_run_that_went_on_without_its_forks_does_not_go_back_to_them(forked, c
 def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collector, connect, monkeypatch):
     """It dies from step 3 on: it is forked there and a step later, and trains to its end as if it had never been."""
     monkeypatch.setattr(module, "choose", winning(CONTROL))
-    config = replace(forked, steps=6, fork_questions=4)
+    config = replace(forked, steps=6)
     straight = trainer_of(config)
     for _ in range(6):
         straight.step()
