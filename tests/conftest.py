@@ -72,8 +72,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"the id of a test must be the same in every process, got {addresses[0]}: give its ids")
-    gc.collect()
-    gc.freeze()  # imported objects stay: a full collection that walks through torch and Dash takes half a second
+    # Imported objects stay, and their garbage too: any full collection that walks through torch and Dash, also a first
+    # one here, takes half a second to a second.
+    gc.freeze()
     # At Python's own thresholds the collection takes a tenth to a fifth of the time of some folders.
     gc.set_threshold(20_000, 50, 50)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

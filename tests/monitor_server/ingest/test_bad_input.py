@@ -21,10 +21,10 @@ from trainer_hooks import wire
 GOOD = {"schema_version": 1, "run": "bad-input", "records": [{"step": 0, "scalars": {"a": 1.0}}]}
 BODY = json.dumps(GOOD).encode()
 PACKED = zstandard.compress(BODY)
-BOMB = zstandard.compress(bytes(200 * 1024 * 1024))
+BOMB = zstandard.compress(bytes(129 * 1024 * 1024))  # more than max_decoded_bytes
 NEWER = wire.SCHEMA_VERSION + 1
 LONG_NUMBER = BODY[:-2] + b', {"step": 1, "scalars": {"b": %s}}]}' % (b"9" * 4_301)
-GZIP_BOMB = gzip.compress(bytes(200 * 1024 * 1024), compresslevel=1, mtime=0)
+GZIP_BOMB = gzip.compress(bytes(129 * 1024 * 1024), compresslevel=1, mtime=0)
 
 
 def _with(**fields):
