@@ -3,7 +3,6 @@
 This is the only module of the SDK that reads the environment. It opens no connection.
 """
 
-import operator
 import os
 import secrets
 import time
@@ -12,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, nan
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from trainer_hooks.errors import ConfigurationError
@@ -119,13 +119,11 @@ class ConnectionSettings:
             if number < 0:
                 raise ConfigurationError(f"{name} must be at least 0 (none), got {number}")
         response_seconds = _read_seconds(environ, "RLVITALS_RESPONSE_SECONDS", RESPONSE_SECONDS)
-        # A text such as "false" would turn the texts of responses on.
-        if texts is not None and not isinstance(texts, bool):
-            raise ConfigurationError(f"texts must be True or False, got {describe_object(texts)}")
+        project, run = find_project(project, environ), find_run_name(run, environ)
         return cls(
             url=_check_url(str(url)) if url else "",
-            project=_check_name("project", find_project(project, environ) or "default"),
-            run=_check_name("run", find_run_name(run, environ) or _generate_name(world_size, clock)),
+            project=_check_name("project", "default" if project is None else project),
+            run=_check_name("run", _generate_name(world_size, clock) if run is None else run),
             attempt=_find_attempt(environ, rank, world_size, clock),
             rank=rank,
             world_size=world_size,
@@ -135,7 +133,7 @@ class ConnectionSettings:
             responses=responses,
             response_bytes=response_bytes,
             response_seconds=response_seconds,
-            texts=_read_switch(environ, "RLVITALS_TEXTS") if texts is None else texts,
+            texts=_read_switch(environ, "RLVITALS_TEXTS", given=texts),
         )
 
 
@@ -183,7 +181,7 @@ def find_run_name(given: str | None, environ: Mapping[str, str] | None = None) -
 
     An adapter that takes a name from its trainer asks here first.
     """
-    return given or (os.environ if environ is None else environ).get("RLVITALS_RUN") or None
+    return _find_name(given, "RLVITALS_RUN", environ)
 
 
 def find_project(given: str | None, environ: Mapping[str, str] | None = None) -> str | None:
@@ -191,8 +189,13 @@ def find_project(given: str | None, environ: Mapping[str, str] | None = None) ->
 
     An adapter that takes a project from its trainer asks here first.
     """
-    chosen = None if given == "default" else given
-    return chosen or (os.environ if environ is None else environ).get("RLVITALS_PROJECT") or None
+    return _find_name(None if given == "default" else given, "RLVITALS_PROJECT", environ)
+
+
+def _find_name(given: str | None, variable: str, environ: Mapping[str, str] | None) -> str | None:
+    if given is None or given == "":  # 0 is a name, as any number of a configuration file
+        return (os.environ if environ is None else environ).get(variable) or None
+    return given
 
 
 def hooks_to_load(environ: Mapping[str, str] | None = None) -> list[str]:
@@ -292,11 +295,15 @@ def _check_attempt(attempt: int, now: float) -> int:
 
 def _read_integer(environ: Mapping[str, str], name: str, default: int, *, given: object = None) -> int:
     """Return the argument if there is one, else the variable of the environment; either may be a text."""
-    value = environ.get(name, default) if given is None else given
+    value: Any = environ.get(name, default) if given is None else given
     try:
-        return int(value) if isinstance(value, str) else operator.index(value)  # type: ignore[arg-type]  # or it raises
-    except (TypeError, ValueError):
-        raise ConfigurationError(f"{name} must be an integer, got {describe_object(value)}") from None
+        number = int(value)
+        is_whole = isinstance(value, str) or number == value
+    except (TypeError, ValueError, OverflowError):
+        is_whole = False
+    if not is_whole:
+        raise ConfigurationError(f"{_spell(name, given)} must be an integer, got {describe_object(value)}")
+    return number
 
 
 def _read_seconds(environ: Mapping[str, str], name: str, default: float) -> float:
@@ -310,8 +317,14 @@ def _read_seconds(environ: Mapping[str, str], name: str, default: float) -> floa
     return seconds
 
 
-def _read_switch(environ: Mapping[str, str], name: str) -> bool:
-    value = environ.get(name, "").lower()
-    if value not in ("", "0", "1", "true", "false"):
-        raise ConfigurationError(f"{name} must be 1, 0, true or false, got {environ[name]!r}")
-    return value in ("1", "true")
+def _read_switch(environ: Mapping[str, str], name: str, *, given: object = None) -> bool:
+    """Return the argument if there is one, else the variable of the environment; either may be a number or a text."""
+    value = environ.get(name, "") if given is None else str(given)
+    if value.lower() not in ("", "0", "1", "true", "false"):
+        raise ConfigurationError(f"{_spell(name, given)} must be 1, 0, true or false, got {describe_object(value)}")
+    return value.lower() in ("1", "true")
+
+
+def _spell(name: str, given: object) -> str:
+    """Return the name of a variable, after that of its argument if the argument was given."""
+    return name if given is None else f"{name.removeprefix('RLVITALS_').lower()} ({name})"

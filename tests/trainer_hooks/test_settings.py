@@ -1,5 +1,6 @@
 import time
 
+import numpy as np
 import pytest
 
 import trainer_hooks
@@ -124,6 +125,15 @@ def test_a_project_that_is_not_named_is_that_of_the_environment(given):
 def test_a_name_may_be_a_number():
     """Frameworks pass on the values of their configuration files."""
     assert (resolve(run=7).run, resolve(project=2).project) == ("7", "2")
+    environ = {"RLVITALS_RUN": "other", "RLVITALS_PROJECT": "other"}
+    assert (resolve(environ, run=0).run, resolve(environ, project=0).project) == ("0", "0")
+
+
+def test_a_number_or_a_switch_may_have_any_type_that_equals_it():
+    """Arguments of a command line and of numpy are 0.0, 1 or np.True_ where they mean 0 and True."""
+    made = resolve(rank=0.0, world_size=np.float64(1), responses=2.0, texts=1)
+    assert (made.rank, made.world_size, made.responses, made.texts) == (0, 1, 2, True)
+    assert [resolve(texts=given).texts for given in (np.True_, np.False_, 0, "false", "True")] == [1, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -155,9 +165,10 @@ def test_a_name_may_be_a_number():
         ({"RLVITALS_ATTEMPT": "0"}, {}, "RLVITALS_ATTEMPT must be at least 1 and at most .*, got 0"),
         # $(date +%s%N), in ns and not in ms
         ({"RLVITALS_ATTEMPT": "1796080280624679101"}, {}, "RLVITALS_ATTEMPT .*, got 1796080280624679101; set it to a"),
-        ({}, {"rank": 0.5, "world_size": 2}, "RANK must be an integer, got 0.5"),
-        ({}, {"responses": "two"}, "RLVITALS_RESPONSES must be an integer, got 'two'"),
-        ({}, {"texts": "false"}, "texts must be True or False, got 'false'"),
+        ({}, {"rank": 0.5, "world_size": 2}, r"rank \(RANK\) must be an integer, got 0.5"),
+        ({}, {"rank": float("inf")}, r"rank \(RANK\) must be an integer, got inf"),
+        ({}, {"responses": "two"}, r"responses \(RLVITALS_RESPONSES\) must be an integer, got 'two'"),
+        ({}, {"texts": "yes"}, r"texts \(RLVITALS_TEXTS\) must be 1, 0, true or false, got 'yes'"),
         ({}, {"url": 8600}, "url must look like http://host:8600, got '8600'"),
         ({}, {"api_key": b"secret"}, r"api_key \(RLVITALS_API_KEY\) must be text, got a bytes$"),
         ({"RLVITALS_RUN": "two\nlines"}, {}, r"run \(RLVITALS_RUN\) must have 1 to 200 printable characters .*two"),
