@@ -89,11 +89,7 @@ def sync(folder: Path, transport: Transport) -> SyncResult:
         UnavailableError: If the collector is away; batches that were not sent stay.
     """
     result = SyncResult()
-
-    def note(error: OSError) -> None:
-        _note_unreadable(Path(error.filename), error, result)
-
-    for path in SpoolFolder.find(folder, note):
+    for path in SpoolFolder.find(folder, lambda error: _note_unreadable(Path(error.filename), error, result)):
         try:
             _sync_folder(path, transport, result)
         except OSError as error:

@@ -3,6 +3,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -94,6 +95,16 @@ def test_the_folder_of_another_user_is_named(left, capsys):
     assert (synced.sent, synced.unreadable) == (0, 1)
     assert f"{theirs} cannot be read and stays on disk" in capsys.readouterr().err
     assert on_disk(left) == 2
+
+
+def test_a_spool_may_be_a_disk_of_its_own(capsys):
+    """Only root can read the folder of recovered files of a disk, and no batch is in it."""
+    with tempfile.TemporaryDirectory() as disk:  # another user may enter its parents
+        Path(disk).chmod(0o755)
+        (Path(disk) / "lost+found").mkdir(0)
+        with without_privileges():
+            synced = sync(Path(disk), Answers())
+    assert (synced.unreadable, capsys.readouterr().err) == (0, "")
 
 
 def test_a_configuration_that_is_refused_costs_itself_alone(left, capsys):

@@ -115,9 +115,12 @@ class SpoolFolder:
             path: A spool, or any folder in a spool.
             on_error: Called for each folder that cannot be read, such as another user's; its name is in the error.
         """
+        # Only root can read this folder of a disk of its own, and no batch is in it.
+        recovered = str(path.absolute() / "lost+found")
 
         def call_unless_gone(error: OSError) -> None:
-            if not isinstance(error, FileNotFoundError):  # a trainer that ends removes its folder
+            # A trainer that ends removes its folder.
+            if not isinstance(error, FileNotFoundError) and error.filename != recovered:
                 on_error(error)
 
         # Unlike `Path.rglob`, this goes on where a folder is removed meanwhile.
