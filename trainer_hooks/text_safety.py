@@ -2,7 +2,7 @@
 
 from typing import Final
 
-__all__ = ["LONGEST_TEXT_CHARS", "describe_error", "describe_object", "encodable", "printable"]
+__all__ = ["LONGEST_TEXT_CHARS", "describe_error", "describe_object", "encodable", "placeholder", "printable"]
 
 LONGEST_TEXT_CHARS: Final = 2_000  # of one log line, which may hold the representation of a user's object
 OBJECT_CHARS: Final = 80
@@ -13,7 +13,12 @@ def describe_object(given: object) -> str:
     try:
         return repr(given)[:OBJECT_CHARS]
     except Exception:  # noqa: BLE001 - whatever it raises
-        return f"a {type(given).__name__} that cannot be shown"
+        return placeholder(given)
+
+
+def placeholder(given: object) -> str:
+    """Return the text that stands for an object that cannot or must not be shown."""
+    return f"a {type(given).__name__} that cannot be shown"
 
 
 def describe_error(error: BaseException) -> str:

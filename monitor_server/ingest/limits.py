@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from monitor_server.errors import InvalidField
+from trainer_hooks.wire import MAX_CONFIG_DEPTH, MAX_CONFIG_VALUES
 
 __all__ = [
     "ERROR_CHARS",
@@ -18,8 +19,6 @@ __all__ = [
     "LONGEST_REASON_CHARS",
     "MAX_ACTIONS",
     "MAX_ACTION_BYTES",
-    "MAX_CONFIG_DEPTH",
-    "MAX_CONFIG_VALUES",
     "MAX_HISTOGRAM_BINS",
     "MAX_JSON_BYTES",
     "MAX_JSON_VALUES",
@@ -43,10 +42,6 @@ LONGEST_REASON_CHARS = 4000
 MAX_ACTION_BYTES = 4 * 1024 * 1024  # 100 actions whose reason and detail have 4,000 characters of four bytes, and names
 # A decoder's error message may contain the wrong value, which may be long.
 ERROR_CHARS = 300
-# Trainers nest their configurations less than ten deep; readers serialise recursively and fail at about 250.
-MAX_CONFIG_DEPTH = 32
-# Hydra writes about 700 values for a whole verl run.
-MAX_CONFIG_VALUES = 10_000
 # The SDK sends 2,048 bins at most.
 MAX_HISTOGRAM_BINS = 65_536
 # 10,000 scalars whose names have 200 characters of four bytes.

@@ -4,7 +4,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -14,7 +13,6 @@ from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
 from trainer_hooks.model_monitors.gradients import are_sharded, total_norm
-from trainer_hooks.text_safety import describe_object
 
 __all__ = ["VitalsCallback"]
 
@@ -78,7 +76,7 @@ class VitalsCallback(Callback):
         self._microbatches.clear()
         if self._monitor is None:
             self._monitor = self._connect(
-                config=_describe(pl_module.hparams), rank=trainer.global_rank, world_size=trainer.world_size
+                config=pl_module.hparams, rank=trainer.global_rank, world_size=trainer.world_size
             )
         self._guard.count_for(self._monitor)
 
@@ -171,17 +169,6 @@ class VitalsCallback(Callback):
         if self._monitor is not None and self._is_own:
             self._monitor.close(end)
             self._monitor = None
-
-
-def _describe(hyperparameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the hyperparameters of a module; one that has no plain form becomes text, and training goes on."""
-    described = dict(hyperparameters)
-    for name, value in hyperparameters.items():
-        try:
-            msgspec.to_builtins(value, str_keys=True, enc_hook=str)
-        except Exception:  # noqa: BLE001 - an object of the user's may raise anything
-            described[name] = describe_object(value)
-    return described
 
 
 def _is_same(value: object, held: object) -> bool:

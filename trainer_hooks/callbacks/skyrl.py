@@ -73,7 +73,7 @@ class VitalsCallback:
             self._monitor = trainer_hooks.connect(
                 project=find_project(None) or getattr(settings, "project_name", None),
                 run=find_run_name(None) or getattr(settings, "run_name", None),
-                config={"trainer": getattr(settings, "__dict__", {})},
+                config={"trainer": {} if settings is None else settings},
                 rank=0,
                 world_size=1,
                 source="skyrl",

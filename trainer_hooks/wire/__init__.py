@@ -7,6 +7,7 @@ transport, storage or detection.
 """
 
 from trainer_hooks.wire.arrays import Array
+from trainer_hooks.wire.config_secrets import HIDDEN, MAX_CONFIG_DEPTH, MAX_CONFIG_VALUES, hide_secrets
 from trainer_hooks.wire.encoding import (
     JSON,
     MSGPACK,
@@ -56,9 +57,12 @@ from trainer_hooks.wire.summaries import Extreme, Histogram, Moments, Summary, m
 __all__ = [
     "ALERT_KINDS",
     "CAPABILITY_LEVELS",
+    "HIDDEN",
     "JSON",
     "LARGEST_INTEGER",
     "LONGEST_NAME_CHARS",
+    "MAX_CONFIG_DEPTH",
+    "MAX_CONFIG_VALUES",
     "MAX_FORKS",
     "MAX_RECORD_SIGNALS",
     "MSGPACK",
@@ -95,6 +99,7 @@ __all__ = [
     "encode",
     "encode_json",
     "find_largest_attempt",
+    "hide_secrets",
     "is_clean_name",
     "merge",
     "merge_summaries",

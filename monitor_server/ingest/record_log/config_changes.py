@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from monitor_server.text_safety.printable import printable
+from trainer_hooks.wire import HIDDEN, hide_secrets
 
 __all__ = ["describe_changes"]
 
@@ -16,7 +17,8 @@ MISSING: Final = object()
 def describe_changes(before: bytes, after: bytes) -> str:
     """Return the settings that differ between two configurations, the first eight by name; empty if they are equal.
 
-    Settings inside others are named by their path with dots. NaN equals NaN.
+    Settings inside others are named by their path with dots. NaN equals NaN. The values of secrets are not spelled: an
+    earlier version may have stored them, and a trainer hides more of them than are recognised here.
 
     Args:
         before: The earlier configuration as it was stored, a JSON object. If it is damaged, the text says so.
@@ -26,12 +28,13 @@ def describe_changes(before: bytes, after: bytes) -> str:
     'clip added as 0.2, lr from 1e-06 to 5e-07'
     """
     try:
-        old = dict(_flat(json.loads(before)))
+        old = dict(_flat(hide_secrets(json.loads(before))))
     except (ValueError, RecursionError):
         return "the one before cannot be read"
-    new = dict(_flat(json.loads(after)))
+    new = dict(_flat(hide_secrets(json.loads(after))))
+    hidden = tuple(name for name, value in new.items() if HIDDEN in value)
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name, "") != new.get(name, "")]
-    named = [_spell(name, old.get(name), new.get(name)) for name in differing[:MOST_NAMED]]
+    named = [_spell(name, old.get(name), new.get(name), hidden) for name in differing[:MOST_NAMED]]
     more = len(differing) - len(named)
     return ", ".join([*named, *([f"and {more} more"] if more else [])])
 
@@ -45,7 +48,9 @@ def _flat(value: object, path: str = "") -> Iterator[tuple[str, str]]:
         yield path, json.dumps(value)
 
 
-def _spell(name: str, old: str | None, new: str | None) -> str:
+def _spell(name: str, old: str | None, new: str | None, hidden: tuple[str, ...]) -> str:
+    if any(f"{name}.".startswith(f"{path}.") for path in hidden):
+        return f"{_short(name)} hidden"
     name = _short(name)
     if old is None:
         return f"{name} added as {_short(new or '')}"

@@ -171,12 +171,13 @@ def _check_batch(batch: wire.Batch, settings: Settings, *, now: float) -> None:
 
 
 def _encode_config(batch: wire.Batch, settings: Settings) -> bytes | None:
-    """Encode the configuration as JSON that can be sent to every reader."""
+    """Encode the configuration as JSON that can be sent to every reader, without secrets, which older SDKs send."""
     if batch.config is None:
         return None
     try:
-        encoded = json.dumps(wire.spell_non_finite(batch.config), allow_nan=False, ensure_ascii=False).encode()
+        plain = wire.spell_non_finite(batch.config)
+        encoded = json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidField(f"config must hold JSON values only: {error}") from error
     check_config(batch.config, encoded=encoded, max_bytes=settings.max_config_bytes)
-    return encoded
+    return json.dumps(wire.hide_secrets(plain), ensure_ascii=False).encode()

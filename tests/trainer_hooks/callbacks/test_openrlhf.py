@@ -12,14 +12,14 @@ from trainer_hooks.callbacks import openrlhf
 from trainer_hooks.callbacks.openrlhf import wrappers
 from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.errors import ConfigurationError
-from trainer_hooks.launch.run_config import HIDDEN
 from trainer_hooks.signals.loss_sums import NAMES
+from trainer_hooks.wire import HIDDEN
 
 
 @pytest.fixture
 def args():
     """Return the arguments that the logger reads."""
-    wandb = argparse.Namespace(key="a secret", project="search", run_name="qwen")
+    wandb = argparse.Namespace(key="0123456789abcdef" * 2, project="search", run_name="qwen")
     return argparse.Namespace(
         logger=argparse.Namespace(wandb=wandb),
         rollout=argparse.Namespace(batch_size=4, n_samples_per_prompt=2),

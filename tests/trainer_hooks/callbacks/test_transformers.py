@@ -13,7 +13,7 @@ from tests import warm
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import transformers, trl
 from trainer_hooks.callbacks.transformers import VitalsCallback
-from trainer_hooks.wire import decode_record
+from trainer_hooks.wire import HIDDEN, decode_record
 
 PREEMPTED = """
 import os, signal, sys
@@ -90,10 +90,12 @@ def test_final_weights_are_the_same_to_the_last_bit(watched, tmp_path):
 def test_report_to_names_it(tmp_path, collector, monkeypatch):
     """`report_to="rlvitals"` works once the module is imported, and the run's name is that of the arguments."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)
-    tiny_trainer(tmp_path, report_to="rlvitals", run_name="named").train()
+    scheduler = {"lr_scheduler_type": "constant", "lr_scheduler_kwargs": {"api_key": "s3cret", "last_epoch": -1}}
+    tiny_trainer(tmp_path, report_to="rlvitals", run_name="named", **scheduler).train()
     assert {batch.run for batch in collector.batches} == {"named"}
     assert collector.batches[-1].end == "finished"
     assert collector.batches[0].source.startswith("transformers ")
+    assert collector.batches[0].config["lr_scheduler_kwargs"] == {"api_key": HIDDEN, "last_epoch": -1}
 
 
 @pytest.mark.parametrize(("given", "named"), [(None, "of the environment"), ("given", "given")])

@@ -263,7 +263,7 @@ class StreamingCallback(TrainerCallback):
         model = getattr(getattr(getattr(trainer, "model", None), "config", None), "_name_or_path", "")
         return self._connect_to(
             run=find_run_name(self._run) or args.run_name or shared,
-            config=args.to_sanitized_dict() | {"model": str(model)},
+            config=args.to_dict() | {"model": str(model)},  # type: ignore[no-untyped-call]
             rank=args.process_index,
             world_size=args.world_size,
             # Not the version of the distribution: a copy of the folder was never installed.
