@@ -4,7 +4,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from trainer_hooks.reference.experiments.measures import collapse_step, series, stayed_healthy
+from trainer_hooks.reference.experiments.measures import collapse_step, rewards_of, series, stayed_healthy
+from trainer_hooks.reference.experiments.tables.cells import mean_of_known
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
@@ -49,10 +50,10 @@ def healthy_table(folder: Path) -> str:
     rows = []
     for name in HEALTHY:
         for seed, run in read_runs(folder, name).items():
-            rewards, entropies = series(run, "reward/mean"), series(run, "entropy/mean")
+            recorded, rewards, entropies = series(run, "reward/mean"), rewards_of(run), series(run, "entropy/mean")
             best = max(fmean(rewards[at : at + 50]) for at in range(max(1, len(rewards) - 49)))
-            collapse = collapse_step(rewards)
-            answer = "yes" if stayed_healthy(rewards) else f"no, collapsed at {collapse}" if collapse else "no, sagged"
-            means = (fmean(rewards[:50]), best, fmean(rewards[-50:]), fmean(entropies[:50]), fmean(entropies[-50:]))
-            rows.append([name, seed, len(run), *(f"{mean:.2f}" for mean in means), answer])
+            collapse = collapse_step(recorded)
+            answer = "yes" if stayed_healthy(recorded) else f"no, collapsed at {collapse}" if collapse else "no, sagged"
+            stretches = (rewards[:50], [best], rewards[-50:], entropies[:50], entropies[-50:])
+            rows.append([name, seed, len(run), *(mean_of_known(stretch, ".2f") for stretch in stretches), answer])
     return markdown_table(head, rows)

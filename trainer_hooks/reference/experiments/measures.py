@@ -16,6 +16,7 @@ __all__ = [
     "collapse_step",
     "drift",
     "has_diverged",
+    "rewards_of",
     "series",
     "smooth",
     "stayed_healthy",
@@ -41,6 +42,18 @@ SURGE_STEPS = 5
 def series(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
     """Return a signal over the steps of a run; NaN where a step has none."""
     return [row.get(name, float("nan")) for row in rows]
+
+
+def rewards_of(rows: Sequence[Mapping[str, float]], name: str = "reward/mean", *, steps: int = 0) -> list[float]:
+    """Return a reward over the steps of a run, which earned nothing from the step at which it diverged.
+
+    The recording ends at that step. The zeros go on for 50 steps, as if the run had been followed, or to step ``steps``
+    if that is later.
+    """
+    if not has_diverged(series(rows, "reward/mean")):
+        return series(rows, name)
+    earned = series(rows[:-1], name)
+    return earned + [0.0] * max(HEALTHY_STEPS, steps - len(earned))
 
 
 def smooth(values: Sequence[float], *, weight: float = 0.2) -> list[float]:

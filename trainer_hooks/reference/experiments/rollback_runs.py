@@ -20,7 +20,7 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, device_of
 from trainer_hooks.reference.experiments.run_recording import Row, divergence_row, write
 from trainer_hooks.reference.run.loop import Loop
-from trainer_hooks.reference.run.trainer import Trainer
+from trainer_hooks.reference.run.trainer import Trainer, TrainingError
 from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 __all__ = ["RESCUED_STEPS", "RESCUES", "forks_path", "rescue"]
@@ -52,7 +52,7 @@ def rescue(config: Config, path: Path, *, report: Callable[[str], None] = lambda
 
     Raises:
         ValueError: If the model or its task cannot be used.
-        RuntimeError: If the collector does not start; the message holds its output.
+        TrainingError: If the collector does not start; the message holds its output.
     """
     with tempfile.TemporaryDirectory() as name, _collector(Path(name)) as url:
         folder = Path(name)
@@ -103,7 +103,7 @@ def _collector(folder: Path) -> Iterator[str]:
             output = process.stdout.readline() if process.stdout else ""
             address = re.search(r"http://[\w.:]+", output)
             if address is None:
-                raise RuntimeError(f"the collector must print its address, got {output!r}; see its output above")
+                raise TrainingError(f"the collector must print its address, got {output!r}; see its output above")
             yield address[0]
         finally:
             process.terminate()

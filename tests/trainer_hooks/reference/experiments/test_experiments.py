@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,9 @@ from trainer_hooks.reference.experiments.figures.recorded import recorded_figure
 from trainer_hooks.reference.experiments.healthy_runs import HEALTHY_SEEDS
 from trainer_hooks.reference.experiments.planned_runs import healthy_jobs, search_jobs
 from trainer_hooks.reference.experiments.run_recording import divergence_row, read, record, write
+from trainer_hooks.reference.experiments.tables.cure_comparison import fair_table
 from trainer_hooks.reference.experiments.tables.decomposition import decomposition_table, momentum_table, origin_table
+from trainer_hooks.reference.experiments.tables.healthy_cost import healthy_cost_table
 from trainer_hooks.reference.experiments.tables.outcomes import share_interval, table
 from trainer_hooks.reference.experiments.tables.sibling_updates import siblings_table
 from trainer_hooks.reference.experiments.tables.signal_course import course_table
@@ -127,6 +130,39 @@ def test_a_run_that_diverges_is_recorded_as_a_collapse(tmp_path, tiny):
     assert table(tmp_path, ["grpo"]).splitlines()[2].startswith("| grpo | 2/2 (16% to 100%) | 0: 1, 1: 2 |")
 
 
+def test_every_table_takes_runs_that_diverged(tmp_path, monkeypatch, capsys):
+    """At the first step, at step 5 and at step 61 they earn nothing more, so that no cell is NaN."""
+    monkeypatch.setenv("PATH", "")  # no browser: the pages alone
+    whole = read(Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed3.jsonl.gz")[:90]
+    out = tmp_path / "experiments"
+    arms = {"runs": "grpo", "healthy-cost": "grpo", "rescue": "rollback-llds", "healthy": "plain", "search": "steady"}
+    for folder, arm in arms.items():
+        (out / folder).mkdir(parents=True)
+        for seed, steps in enumerate([90, 0, 4, 60]):
+            rows = whole[:steps] if steps == 90 else [*whole[:steps], divergence_row(whole[:steps])]
+            write([row | {"attempt": 1} for row in rows], out / folder / f"{arm}-seed{seed}.jsonl.gz")
+    names = ["dynamics", "displacement", "siblings", "multipliers", "decomposition", "evidence", "fair", "healthy"]
+    names += ["healthy-cost", "pilot", "regimes", "rescue", "search"]
+    assert main([*names, "--draw-only", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "| grpo | 3/4 (19% to 99%) | 0: –, 1: 1, 2: 5, 3: 61 |" in printed
+    assert "| plain | 1 | 1 | 0.00 | 0.00 | 0.00 | none | none | no, collapsed at 1 |" in printed
+    assert "nan" not in printed
+
+
+def test_a_run_that_diverges_early_earns_nothing_more(tmp_path):
+    """The mean over 50 steps of a run that diverges at step 21 is 20 · 0.6 / 50 = 0.24, and its final reward is 0."""
+    for seed in range(5):
+        rows = [{"step": step, "reward/mean": 0.6, "eval/reward": 0.6} for step in range(1, 121)]
+        write(rows, tmp_path / f"grpo-seed{seed}.jsonl.gz")
+        write([*rows[:20], divergence_row(rows[:20])], tmp_path / f"ppo-seed{seed}.jsonl.gz")
+    row = fair_table(tmp_path, ["grpo", "ppo"]).splitlines()[3]
+    assert row.startswith("| ppo | 5 | 0.24 (0.24 to 0.24) | −0.360 (−0.360 to −0.360) | no | 21 |")
+    assert table(tmp_path, ["ppo"]).splitlines()[2].endswith("| 0.60 (0.60 to 0.60) | 0.00 (0.00 to 0.00) |")
+    cost = healthy_cost_table(tmp_path, ["ppo"])
+    assert "| 0/5 | 0.10 (0.10 to 0.10) |" in cost  # 20 · 0.6 / 120
+
+
 def test_a_fault_that_is_no_collapse_ends_the_experiment_in_one_line(tmp_path, tiny_cache, capsys):
     """The folder of recordings is a file: exit code 1, and nothing is recorded as a result."""
     out = tmp_path / "file"
@@ -134,6 +170,15 @@ def test_a_fault_that_is_no_collapse_ends_the_experiment_in_one_line(tmp_path, t
     options = ["--arms", "grpo", "--seeds", "0", "--out", str(out), "--cache", str(tiny_cache), "--preset", "tiny"]
     assert main(["lambda", *options]) == 1
     assert "error: [Errno" in capsys.readouterr().err
+
+
+def test_a_collector_that_does_not_start_ends_a_rescue_in_one_line(tmp_path, capsys, monkeypatch):
+    """The collector refuses its settings: exit code 1, and nothing is recorded."""
+    monkeypatch.setenv("RLVITALS_MAX_RECORDS", "many")
+    options = ["--arms", "fork", "--seeds", "0", "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]
+    assert main(["rescue", *options]) == 1
+    assert "error: the collector must print its address, got ''" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_recorded_row_is_plain_json_of_four_digits(tmp_path, tiny):

@@ -63,7 +63,7 @@ def test_a_run_whose_twin_was_not_trained_is_shown_alone_and_named(tmp_path):
 
 
 def test_a_rescued_run_that_diverged_does_not_end_above_its_twin(tmp_path):
-    """Its last reward is NaN, although the average of the rewards before it is above the twin's peak."""
+    """It earned nothing in the end, although the average of the rewards before that is above the twin's peak."""
     arm = next(iter(RESCUES))
     rescued, twins = tmp_path / "rescue", tmp_path / "runs"
     for folder in (rescued, twins):
@@ -72,7 +72,7 @@ def test_a_rescued_run_that_diverged_does_not_end_above_its_twin(tmp_path):
     taken = rows_of([(range(1, 101), 0.9)])
     write([*taken, divergence_row(taken) | {"attempt": 1}], rescued / name(arm, 0))
     output = rescue_table(rescued, twins).splitlines()
-    assert output[2] == f"| {arm} | 0 | – | 0.60 | 0.60 | 0.60 | never | 101 | nan | nan | no |"
+    assert output[2] == f"| {arm} | 0 | – | 0.60 | 0.60 | 0.60 | never | 101 | 0.00 | 0.00 | no |"
 
 
 def test_the_forks_of_a_run_are_printed_with_what_they_cost(tmp_path):

@@ -1,9 +1,10 @@
 """Formats numbers as cells of a table, with a minus sign that is as wide as a plus sign."""
 
+import math
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median
 
-__all__ = ["difference_and_range", "format_signed", "median_and_range", "with_minus"]
+__all__ = ["difference_and_range", "format_signed", "mean_of_known", "median_and_range", "with_minus"]
 
 
 def with_minus(value: float, form: str) -> str:
@@ -14,6 +15,12 @@ def with_minus(value: float, form: str) -> str:
 def format_signed(value: float, digits: int) -> str:
     """Format a value with its sign and as many decimals."""
     return with_minus(value, f"+.{digits}f")
+
+
+def mean_of_known(values: Sequence[float], form: str) -> str:
+    """Format the mean of the steps that have a value; no response of a step may have been correct."""
+    known = [value for value in values if not math.isnan(value)]
+    return with_minus(fmean(known), form) if known else "none"
 
 
 def median_and_range(values: Sequence[float]) -> str:

@@ -5,14 +5,13 @@ the same first questions. An arm supports the paper's claim if its reward over t
 seeds are alive at twice the uncured arm's median life.
 """
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 
-from trainer_hooks.reference.experiments.measures import collapse_step, series
+from trainer_hooks.reference.experiments.measures import collapse_step, rewards_of, series
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.cells import difference_and_range, median_and_range
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
@@ -50,11 +49,8 @@ class _ComparedRun:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "_ComparedRun":
-        rewards = series(rows, "reward/mean")
-        collapse = collapse_step(rewards)
-        # A step at which the run diverged earned nothing.
-        earned = [0.0 if math.isnan(reward) else reward for reward in rewards[:FIRST_STEPS]]
-        return cls(fmean(earned), collapse or len(rows), collapse is not None)
+        collapse = collapse_step(series(rows, "reward/mean"))
+        return cls(fmean(rewards_of(rows)[:FIRST_STEPS]), collapse or len(rows), collapse is not None)
 
 
 def fair_table(folder: Path, arms: Iterable[str] = FAIR_ARMS) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainer_hooks.reference.experiments.measures import Drift, collapse_step, drift, series, smooth
+from trainer_hooks.reference.experiments.measures import Drift, collapse_step, drift, rewards_of, series, smooth
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
@@ -28,11 +28,10 @@ def drift_table(folder: Path, names: Iterable[str]) -> str:
     rows = []
     for name in names:
         for seed, run in read_runs(folder, name).items():
-            rewards = series(run, "reward/mean")
             found = drift(run)
-            averages = smooth(rewards)
+            averages = smooth(rewards_of(run))
             phase = ["none", *[""] * (len(_PHASE) - 1)] if found is None else _cells(found)
-            ends = [collapse_step(rewards) or "–", f"{max(averages):.2f}", f"{averages[-1]:.2f}"]
+            ends = [collapse_step(series(run, "reward/mean")) or "–", f"{max(averages):.2f}", f"{averages[-1]:.2f}"]
             rows.append([name, seed, len(run), *phase, *ends])
     return markdown_table(["setting", "seed", "steps", *_PHASE, "collapse", "peak", "final"], rows)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import HEALTHY_STEPS, series, stayed_healthy
+from trainer_hooks.reference.experiments.measures import HEALTHY_STEPS, rewards_of, series, stayed_healthy
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.cells import difference_and_range, median_and_range
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
@@ -31,12 +31,14 @@ def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo")
     head = ["arm", "seeds", "stayed healthy"]
     head += [column for name in measured for column in (name, "difference, by seed")]
     table = []
-    untreated = {seed: _rewards(rows) for seed, rows in read_runs(folder, uncured).items()}
+    twins = read_runs(folder, uncured)
+    steps = max(map(len, twins.values()), default=0)
+    untreated = {seed: _rewards(rows, steps) for seed, rows in twins.items()}
     for arm in arms:
         runs = read_runs(folder, arm)
         if not runs:
             continue
-        rewards = {seed: _rewards(rows) for seed, rows in runs.items()}
+        rewards = {seed: _rewards(rows, steps) for seed, rows in runs.items()}
         healthy = sum(stayed_healthy(series(rows, "reward/mean")) for rows in runs.values())
         cells = [arm, len(runs), f"{healthy}/{len(runs)}"]
         for kind in range(len(measured)):
@@ -51,8 +53,8 @@ def healthy_cost_table(folder: Path, arms: Iterable[str], uncured: str = "grpo")
     return markdown_table(head, table)
 
 
-def _rewards(rows: Sequence[Row]) -> tuple[float, float, float]:
+def _rewards(rows: Sequence[Row], steps: int) -> tuple[float, float, float]:
     """Return the mean reward over all steps and over the last ones, and the mean of the last held-out rewards."""
-    rewards = series(rows, "reward/mean")
-    held_out = [value for value in series(rows, "eval/reward") if value == value]  # noqa: PLR0124 - NaN
+    rewards = rewards_of(rows, steps=steps)
+    held_out = [value for value in rewards_of(rows, "eval/reward") if value == value]  # noqa: PLR0124 - NaN
     return fmean(rewards), fmean(rewards[-HEALTHY_STEPS:]), fmean(held_out[-EVALUATIONS_COMPARED:])

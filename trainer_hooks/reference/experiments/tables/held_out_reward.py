@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import series
+from trainer_hooks.reference.experiments.measures import rewards_of
 from trainer_hooks.reference.experiments.tables.cells import median_and_range
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
@@ -27,7 +27,8 @@ def eval_table(folder: Path, arms: Iterable[str]) -> str:
 
 def held_out_rewards(folder: Path, arm: str) -> list[tuple[float, float, float]]:
     """Compute each seed's mean held-out reward over the first, the best and the last 20 steps."""
-    means = [_stretches(series(rows, "eval/reward")) for rows in read_runs(folder, arm).values()]
+    runs = [rows for rows in read_runs(folder, arm).values() if any("eval/reward" in row for row in rows)]
+    means = [_stretches(rewards_of(rows, "eval/reward")) for rows in runs]
     return [found for found in means if found]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trainer_hooks.reference.experiments.arms import ARMS
-from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
+from trainer_hooks.reference.experiments.measures import collapse_step, rewards_of, series, smooth
 from trainer_hooks.reference.experiments.run_recording import Row, read
 from trainer_hooks.reference.experiments.tables.cells import median_and_range
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
@@ -29,9 +29,8 @@ def table(folder: Path, arms: Iterable[str] = tuple(ARMS)) -> str:
 
 def outcome_cells(runs: Mapping[int, Sequence[Row]]) -> list[str]:
     """Format how the runs of an arm ended: collapses, their steps by seed, peak and final reward."""
-    rewards = {seed: series(run, "reward/mean") for seed, run in runs.items()}
-    steps = {seed: collapse_step(values) for seed, values in rewards.items()}
-    averages = [smooth(values) for values in rewards.values()]
+    steps = {seed: collapse_step(series(run, "reward/mean")) for seed, run in runs.items()}
+    averages = [smooth(rewards_of(run)) for run in runs.values()]
     return [
         share([step is not None for step in steps.values()]),
         ", ".join(f"{seed}: {step or '–'}" for seed, step in steps.items()),

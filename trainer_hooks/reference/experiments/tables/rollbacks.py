@@ -1,12 +1,11 @@
 """Runs with rollbacks beside the runs of the same seeds without, as a Markdown table; every seed is shown."""
 
-import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import collapse_step, has_diverged, series, smooth
+from trainer_hooks.reference.experiments.measures import collapse_step, rewards_of, series, smooth
 from trainer_hooks.reference.experiments.rollback_runs import RESCUES
 from trainer_hooks.reference.experiments.run_recording import Row
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
@@ -49,20 +48,22 @@ def rescue_table(folder: Path, twins: Path) -> str:
         above: list[tuple[bool, bool]] = []
         alone: list[int] = []
         for seed, run in read_runs(folder, arm).items():
-            rescued = series(history(run), "reward/mean")
+            taken = history(run)
+            rescued = rewards_of(taken)
             final, last = smooth(rescued)[-1], _means(rescued)[-1]
-            if has_diverged(rescued):
-                final = last = math.nan
             back = ", ".join(f"{after} → {to}" for after, to in rewinds(run)) or "never"
-            ends = [back, len(rescued), f"{final:.2f}", f"{last:.2f}"]
+            ends = [back, len(taken), f"{final:.2f}", f"{last:.2f}"]
             if seed not in dead:
                 alone.append(seed)
                 rows.append([arm, seed, *["–"] * 4, *ends, "no twin"])
                 continue
-            twin = series(dead[seed], "reward/mean")
+            twin = rewards_of(dead[seed])
             peak, best = max(smooth(twin)), max(_means(twin))
             above.append((final > peak, last > best))
-            of_twin = [collapse_step(twin) or "–", *(f"{value:.2f}" for value in (peak, best, smooth(twin)[-1]))]
+            of_twin = [
+                collapse_step(series(dead[seed], "reward/mean")) or "–",
+                *(f"{value:.2f}" for value in (peak, best, smooth(twin)[-1])),
+            ]
             rows.append([arm, seed, *of_twin, *ends, "yes" if final > peak else "no"])
         if above:
             by_average, by_mean = (share(comparisons) for comparisons in zip(*above, strict=True))

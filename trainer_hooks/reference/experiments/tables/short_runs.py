@@ -1,13 +1,11 @@
 """Runs too short for the other tables: their signals in their first and last steps, and at steps that all have."""
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import series
+from trainer_hooks.reference.experiments.measures import rewards_of, series
 from trainer_hooks.reference.experiments.run_recording import Row
-from trainer_hooks.reference.experiments.tables.cells import with_minus
+from trainer_hooks.reference.experiments.tables.cells import mean_of_known
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
 
@@ -35,7 +33,7 @@ _COMMON_COLUMNS = {
 def pilot_table(folder: Path, arms: Iterable[str]) -> str:
     """Format a row for each arm and seed: its steps, its last learning rate, and signals at its begin and its end."""
     rows = [
-        [arm, seed, len(run), f"{run[-1]['lr']:.1e}", *(_begin_and_end(run, *column) for column in _COLUMNS.values())]
+        [arm, seed, len(run), _last_rate(run), *(_begin_and_end(run, *column) for column in _COLUMNS.values())]
         for arm in arms
         for seed, run in read_runs(folder, arm).items()
     ]
@@ -48,18 +46,24 @@ def common_steps_table(folder: Path, arms: Iterable[str]) -> str:
     last = min(map(len, runs.values()), default=0)
     first = max(1, last - _COMMON_STEPS + 1)
     rows = [
-        [*of, *(_mean(series(run[first - 1 : last], name), digits) for name, digits in _COMMON_COLUMNS.values())]
+        [
+            *of,
+            *(mean_of_known(_values(run, name)[first - 1 : last], digits) for name, digits in _COMMON_COLUMNS.values()),
+        ]
         for of, run in runs.items()
     ]
     return markdown_table(["arm", "seed", *(f"{name}, steps {first} to {last}" for name in _COMMON_COLUMNS)], rows)
 
 
+def _last_rate(rows: Sequence[Row]) -> str:
+    """Format the last learning rate; the step at which a run diverged has none."""
+    return next((f"{row['lr']:.1e}" for row in reversed(rows) if "lr" in row), "none")
+
+
+def _values(rows: Sequence[Row], name: str) -> list[float]:
+    return rewards_of(rows) if name == "reward/mean" else series(rows, name)
+
+
 def _begin_and_end(rows: Sequence[Row], name: str, digits: str) -> str:
-    values = series(rows, name)
-    return " to ".join(_mean(part, digits) for part in (values[:_AT_BOTH_ENDS], values[-_AT_BOTH_ENDS:]))
-
-
-def _mean(values: Sequence[float], digits: str) -> str:
-    """Format the mean of what is known; no response of a step may have been correct."""
-    known = [value for value in values if not math.isnan(value)]
-    return with_minus(fmean(known), digits) if known else "none"
+    values = _values(rows, name)
+    return " to ".join(mean_of_known(part, digits) for part in (values[:_AT_BOTH_ENDS], values[-_AT_BOTH_ENDS:]))
