@@ -338,7 +338,7 @@
 
   /* Returns the position of a pushed step on the axis; null on the axis by tokens if the step has no number of tokens. */
   function placeOf(step, meta, last) {
-    if (settings.axis === "time") return 1000 * step.time;
+    if (settings.axis === "time") return 1000 * (step.time ?? Date.now() / 1000); // an older collector sends none
     if (!meta.tokens) return step.step;
     const tokens = step.signals[meta.tokens];
     if (typeof tokens !== "number") return null;

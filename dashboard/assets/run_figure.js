@@ -59,6 +59,7 @@
       y: trace.y.concat(marks.map((mark) => mark.height)),
       text: trace.text.concat(marks.map((mark) => GLYPHS[mark.value] || "○")),
       hovertext: trace.hovertext.concat(marks.map((mark) => NAMES[mark.value] || String(mark.value))),
+      customdata: trace.customdata.concat(marks.map((mark) => mark.value)),
     };
   }
 
@@ -188,7 +189,7 @@
 
   /* Appends steps, oldest first, in one redraw. Gives a promise, or null if there was nothing to draw. */
   function extend(graph, steps) {
-    const updates = { x: [], y: [], text: [], hovertext: [] };
+    const updates = { x: [], y: [], text: [], hovertext: [], customdata: [] };
     const traces = [];
     const put = (index, columns) => {
       traces.push(index);

@@ -8,12 +8,11 @@
   const quoted = (value) => `"${shown(value).replaceAll('"', '""')}"`;
 
   const NO_LINES = new Set(["marks", "alerts", "events"]); // their heights are places in the chart, and no values
-  const numberOf = (words) => Number(words.replaceAll("−", "-").replace("∞", "Infinity"));
 
-  /* The values in the gaps of a line, by their place: the marks that follow the line name what it cannot show. */
+  /* The values in the gaps of a line, by their place: the marks that follow the line hold what it cannot show. */
   function valuesInGaps(trace, next) {
     if (trace.meta?.role !== "line" || next?.meta?.role !== "marks") return new Map();
-    return new Map(Array.from(next.x, (x, index) => [x, numberOf(next.hovertext[index])]));
+    return new Map(Array.from(next.x, (x, index) => [x, Number(next.customdata[index])]));
   }
 
   function rowsOf(trace, next) {

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -391,6 +392,18 @@ def test_non_finite_steps_are_marked_alerted_and_named(collector, visit):
         """() => document.querySelector('#run-figure .js-plotly-plot').data.some(
             (t) => t.meta.role === 'marks' && t.meta.signal === 'grad/norm' && t.hovertext.includes('NaN'))"""
     )
+    collector.run(run="broken", records=steps(32, 33, **{"grad/norm": -12345.678}))
+    visit.page.wait_for_function(
+        """() => document.querySelector('#run-figure .js-plotly-plot').data.some(
+            (t) => t.customdata?.includes(-12345.678))"""
+    )
+    with visit.page.expect_download() as download:
+        visit.page.locator("[data-chart] [data-save=csv]").first.click()
+    rows = Path(download.value.path()).read_text().splitlines()
+    assert [row for row in rows if row.startswith('"grad/norm"')][-2:] == [
+        '"grad/norm","31","NaN"',
+        '"grad/norm","32","-12345.678"',
+    ]
     visit.page.get_by_text("Evidence").first.click()
     expect(visit.page.locator(".evidence").first).to_be_visible()
 

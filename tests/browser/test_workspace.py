@@ -189,6 +189,22 @@ def test_the_axis_may_be_the_wall_time(collector, visit):
     collector.run(run="timed", records=steps(30, 31))
     is_drawn(visit, "alpha/a", "graph.data[0].x.length > 30")
     assert visit.page.evaluate(f"{GRAPH.format(signal='alpha/a')}.data[0].x.at(-1)") == 1.7e12 + 60000 * 30
+    # A dashboard of its own may be newer than its collector, whose events have no time.
+    visit.page.evaluate("rlvitals.panels.extend([{ step: 31, signals: { 'alpha/a': 3 } }])")
+    is_drawn(visit, "alpha/a", "graph.data[0].x.length === 32 && Math.abs(graph.data[0].x.at(-1) - Date.now()) < 60000")
+
+
+def test_a_browser_that_keeps_no_storage_shows_the_fleet_and_the_panels(collector, visit):
+    """A reader has forbidden sites to keep data, so that reading the storage raises."""
+    visit.page.add_init_script(
+        """for (const name of ["localStorage", "sessionStorage"])
+            Object.defineProperty(window, name, { get() { throw new DOMException("denied", "SecurityError"); } });"""
+    )
+    run_id = collector.run(run="unkept", records=steps(0, 30))
+    visit.page.goto(collector.url)
+    expect(visit.page.locator(".fleet-row .name").filter(has_text="unkept")).to_be_visible()
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])

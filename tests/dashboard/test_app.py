@@ -80,7 +80,7 @@ def test_other_paths_stay_the_hosts_own(mounted, method, path, status):
 
 def test_the_head_of_a_page_has_no_body(mounted):
     """Programs that watch whether a page is served ask for its head alone, over a connection that they use again."""
-    for path in ("/", "/rules"):
+    for path in ("/", "/rules", "/healthz", "/readyz"):
         answer = mounted.pool.request("HEAD", mounted.url + path)
         assert (answer.status, answer.data) == (200, b"")
 

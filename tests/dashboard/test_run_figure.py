@@ -77,6 +77,7 @@ def test_non_finite_values_are_gaps_in_the_line_and_marks_beside_it():
     marks = marks_of(figure, "reward/mean")
     assert (marks["x"], marks["y"]) == ([11, 13, 14], [0.5, 0.7, 0.7])
     assert marks["hovertext"] == ["NaN", "∞", "−∞"]
+    assert marks["customdata"] == ["NaN", "Infinity", "-Infinity"]
 
 
 def test_a_narrow_log_axis_has_ticks_that_can_be_read():
@@ -95,10 +96,11 @@ def test_a_narrow_log_axis_has_ticks_that_can_be_read():
 
 def test_a_zero_on_a_log_axis_is_marked_not_lost():
     """The gradient norm is drawn on a log axis, which has no place for 0."""
-    figure = draw(series("grad/norm", [2.0, 0.0, 4.0]))
-    assert lines_of(figure)["grad/norm"]["y"] == [2.0, None, 4.0]
+    figure = draw(series("grad/norm", [2.0, 0.0, -12345.678, 4.0]))
+    assert lines_of(figure)["grad/norm"]["y"] == [2.0, None, None, 4.0]
     marks = marks_of(figure, "grad/norm")
-    assert (marks["x"], marks["y"], marks["hovertext"]) == ([1], [2.0], ["0"])
+    assert (marks["x"], marks["y"], marks["hovertext"]) == ([1, 2], [2.0, 2.0], ["0", "−1.235e+04"])
+    assert marks["customdata"] == [0.0, -12345.678]
 
 
 def test_zero_on_a_linear_axis_is_a_value():

@@ -15,6 +15,7 @@ DOT: Final = 4  # pixels
 NARROW: Final = 7  # the largest value over the smallest, below which there may be no tick among 1, 2 and 5
 WIDE: Final = 100
 GLYPHS: Final = {"NaN": "✕", "∞": "▲", "−∞": "▼"}
+NON_FINITE: Final = {"NaN": "NaN", "∞": "Infinity", "−∞": "-Infinity"}  # as JavaScript reads them
 
 Figure = dict[str, object]
 
@@ -53,6 +54,7 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
         "y": [heights[index] for index in marked],
         "text": [GLYPHS.get(name, "○") for name in names],
         "hovertext": names,
+        "customdata": [NON_FINITE.get(name, values[index]) for name, index in zip(names, marked, strict=True)],
         "hovertemplate": "<b>%{hovertext}</b>",
         "textfont": {"color": SEVERITIES["critical"], "size": 12},
         "cliponaxis": False,

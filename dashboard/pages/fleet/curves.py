@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final, TypedDict, cast
+from typing import Any, Final, TypedDict, cast
 
 from dash import ClientsideFunction, Dash, Input, Output, no_update
 
@@ -32,7 +32,8 @@ def register(app: Dash, api_url: str) -> None:
         if not wanted:
             return no_update
         signal = str(wanted["signal"])
-        runs = cast("list[str]", wanted["runs"])[:MAX_RUNS]
+        # A tab that an older dashboard has opened names the step of each run too.
+        runs = [run if isinstance(run, str) else run[0] for run in cast("list[Any]", wanted["runs"])[:MAX_RUNS]]
         turns = asyncio.Semaphore(AT_ONCE)
         async with ApiClient(api_url) as api:
             curves = await asyncio.gather(*(_read(api, turns, signal, run_id) for run_id in runs))

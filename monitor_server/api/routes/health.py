@@ -23,12 +23,14 @@ router = APIRouter()
 LONGEST_SCRAPE_SECONDS: Final = 30.0  # Prometheus waits for ten seconds by default
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def healthz() -> Health:
     """Report that the process is alive."""
     return Health()
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request, collector: Serving) -> Readiness:
     """Report whether batches are stored and processed, the number of quarantined runs, and of failing channels.
