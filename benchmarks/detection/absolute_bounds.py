@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.detection.corpus_command import corpus_parser, write_block
-from benchmarks.detection.results_page.tables import Section, Table, as_text, count_of, percent
+from benchmarks.detection.results_page.tables import Section, Table, as_text, count_true, percent
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.scoring.traces import Mark, Trace
 from benchmarks.detection.suites.real_logs.by_repository import SHORT_ROWS, repository, share_by_repository
@@ -75,10 +75,10 @@ def bounds_table(runs: Sequence[LabelledRun], bounds: Sequence[Bound] = BOUNDS) 
             [
                 bound.signal,
                 f"{bound.least:g} in {bound.rows} rows",
-                _count([_is_alarmed(trace) for trace in negatives]),
-                percent(share_by_repository(by)[0]),
-                _count([_is_alarmed(trace) for trace in short]),
-                _count(found),
+                count_true([_is_alarmed(trace) for trace in negatives]),
+                percent(share_by_repository(by)),
+                count_true([_is_alarmed(trace) for trace in short]),
+                count_true(found),
             ]
         )
     header = (
@@ -94,10 +94,6 @@ def bounds_table(runs: Sequence[LabelledRun], bounds: Sequence[Bound] = BOUNDS) 
 
 def _is_alarmed(trace: Trace) -> bool:
     return len(trace.openings("warn")) > 0
-
-
-def _count(flags: Sequence[bool]) -> str:
-    return count_of(sum(flags), len(flags))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -30,8 +30,8 @@ from benchmarks.detection.results_page.blocks import write_blocks
 from benchmarks.detection.results_page.tables import Section, Table, as_text, interval, percent
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.scoring.alarms import false_alarms, leads
-from benchmarks.detection.scoring.scores import caught_by
-from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.scoring.scores import SLACK_STEPS, caught_by
+from benchmarks.detection.scoring.traces import LEVELS, Trace
 
 __all__ = ["AS_AUTHORED", "HALF", "MIXED", "main", "thin"]
 
@@ -39,8 +39,6 @@ AS_AUTHORED, HALF, MIXED = "each row", "second rows", "second and tenth rows"
 LIKELIHOOD_SIDE = ("likelihood/", "entropy/", "ratio/", "mismatch/", "kl/")  # beginnings of names
 HELD_OUT = frozenset({"reward/correct_frac", PAIRED})
 ROWS = {AS_AUTHORED: (1, 1), HALF: (2, 2), MIXED: (2, 10)}  # of the likelihood side and of what is held out
-LEVELS = ("warn", "page")
-SLACK_STEPS = 5
 
 _NOTE = """All {kinds} kinds of suite A, {runs} runs of each, and half as many of each other failure, at three cadences.
 Generator {generator}, {which} seeds {first} to {last}. The likelihood side are the signals whose names begin with

@@ -19,9 +19,14 @@ import numpy as np
 
 from benchmarks.detection.candidates.variants import OPTIONAL, RARITIES, SIZES, Variant, scaled
 from benchmarks.detection.corpus_command import corpus_parser, write_block
-from benchmarks.detection.results_page.tables import Section, Table, as_text, count_of, interval, percent
+from benchmarks.detection.results_page.tables import Section, Table, as_text, count_true, percent
 from benchmarks.detection.runs import Group, LabelledRun
-from benchmarks.detection.suites.real_logs.by_repository import SHORT_ROWS, repository, share_by_repository
+from benchmarks.detection.suites.real_logs.by_repository import (
+    SHORT_ROWS,
+    repository,
+    share_by_repository,
+    share_with_interval,
+)
 from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
 from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
@@ -71,7 +76,7 @@ def best(outcomes: Mapping[Variant, Sequence[Outcome]], *, left_out: str) -> Var
 
 def _shares(outcomes: Sequence[Outcome], variant: Variant) -> list[float]:
     """Return the shares by repository: negatives warned, negatives paged, events in each window."""
-    return [share_by_repository(found, draws=0)[0] for found in _found(outcomes, variant)]
+    return [share_by_repository(found) for found in _found(outcomes, variant)]
 
 
 def _found(outcomes: Sequence[Outcome], variant: Variant) -> list[dict[str, list[bool]]]:
@@ -155,8 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 _NOTE = """Language models, with the bounds of {calibration} varied: three other rarities, sizes of 1.6 times, and one
 of five detectors switched off, {variants} variants in all. For each repository the variant that is best on the others
 is applied to it. Counts have exact 95 % intervals; shares by repository have those of repositories drawn with
-replacement. Runs of at most {short} rows are part of the choice, and are then also counted apart from the longer
-ones."""
+replacement, and none (–) for fewer than five repositories or if all have the same share. Runs of at most {short} rows
+are part of the choice, and are then also counted apart from the longer ones."""
 _POPULATIONS: Mapping[str, Callable[[Outcome], bool]] = {
     "all, each left out": lambda outcome: True,  # noqa: ARG005 - of one form with the others
     f"of them, at most {SHORT_ROWS} rows": lambda outcome: outcome.is_short,
@@ -216,12 +221,11 @@ def _opens(kind: str, outcome: Outcome) -> bool:
 
 
 def _count(measure: Mapping[str, Sequence[bool]]) -> str:
-    return count_of(sum(map(sum, measure.values())), sum(map(len, measure.values())))
+    return count_true([flag for flags in measure.values() for flag in flags])
 
 
 def _share(measure: Mapping[str, Sequence[bool]]) -> str:
-    share, bounds = share_by_repository(measure)
-    return f"{percent(share)} {interval(bounds, digits=2)}"
+    return share_with_interval(measure, digits=2)
 
 
 if __name__ == "__main__":

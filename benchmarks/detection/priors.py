@@ -16,11 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.detection.corpus_command import corpus_parser, write_block
-from benchmarks.detection.results_page.tables import Section, Table, as_text, count_of
+from benchmarks.detection.results_page.tables import Section, Table, as_text, count_true
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.suites.real_logs.by_repository import SHORT_ROWS, repository
 from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
 from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, WARN_SLACK
+from benchmarks.detection.suites.real_logs.run_folders import run_paths
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.corpus import read_meta
@@ -36,10 +37,11 @@ POOLED = "any trainer"
 _NOTE = """Language models of at most {rows} rows, and the first {rows} rows of longer healthy ones. A prior of k rows
 lies around a run's first two rows, with the noise that the first {first} rows of healthy runs of other repositories
 had, in the same trainer (TRL, verl, others) or in any, or with twice that noise. Nearly all of these runs are GRPO, so
-that there is no prior by algorithm. An alarm in the first two rows does not count with a prior. The last row takes for
-each repository the variant that finds most events on the others, among those that warn at most {most:.0f} % of the
-negatives there, and of equal ones the one that warns fewer. The rules had been fitted on these runs without a prior,
-where they miss no event, so that a prior could only warn earlier or of fewer negatives. Exact intervals, 95 %."""
+that there is no prior by algorithm. An alarm counts where it opens, and with a prior not in the first two rows. The
+last row takes for each repository the variant that finds most events on the others, among those that warn at most
+{most:.0f} % of the negatives there, and of equal ones the one that warns fewer. The rules had been fitted on these runs
+without a prior, where they miss no event, so that a prior could only warn earlier or of fewer negatives. Exact
+intervals, 95 %."""
 
 Prior = Mapping[str, float]
 """Noise of each signal in its first rows, relative to its size."""
@@ -164,10 +166,10 @@ def _outcome(run: LabelledRun, prior: Prior, variant: Variant) -> Outcome:
     own = run.observations[:SHORT_ROWS]
     at = None if event is None else int(np.searchsorted([row.step for row in own], event))
     skipped = OWN_ROWS if variant.rows else 0
-    alarmed = []
+    alarmed, held = [], False
     for row, observation in enumerate(prepend(own, prior, variant), start=-variant.rows if len(own) >= OWN_ROWS else 0):
-        findings = engine.update(observation).findings
-        if row >= skipped and any(finding.severity is not Severity.INFO for finding in findings):
+        held_before, held = held, any(f.severity is not Severity.INFO for f in engine.update(observation).findings)
+        if row >= skipped and held and not held_before:
             alarmed.append(row)
     in_time = [] if at is None else [row for row in alarmed if at - LEAD_ROWS <= row <= at + WARN_SLACK]
     lead = None if at is None or not in_time or in_time[0] > at else at - in_time[0]
@@ -235,12 +237,8 @@ def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
     short, cut = ([o.warned for o in outcomes if not o.is_event and o.is_cut is is_cut] for is_cut in (False, True))
     before = [outcome.lead is not None for outcome in events]
     leads = [outcome.lead or 0 for outcome in events]
-    cells = [_count(flags) for flags in (short, cut, before, [outcome.by_slack for outcome in events])]
+    cells = [count_true(flags) for flags in (short, cut, before, [outcome.by_slack for outcome in events])]
     return [name, *cells, f"{statistics.median(leads):g}" if leads else ""]
-
-
-def _count(flags: Sequence[bool]) -> str:
-    return count_of(sum(flags), len(flags))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -248,11 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     parser = corpus_parser("benchmarks.detection.priors", __doc__)
     options = parser.parse_args(given)
-    trainers = {
-        path.parent.name: trainer_of(read_meta(path.parent))
-        for folder in options.corpus
-        for path in folder.glob("*/meta.json")
-    }
+    trainers = {path.name: trainer_of(read_meta(path)) for folder in options.corpus for path in run_paths(folder)}
     scored = {Group.BENIGN, Group.FAILURE}
     runs = [
         (trainers[run.name], run)

@@ -34,8 +34,8 @@ class Rows:
         ahead: Rows until the collapse, at least 1, or until the end of a run that does not collapse, at least 0.
         collapses: Whether the run of each row collapses.
         units: The unit that is drawn with replacement for intervals: the run, or for real logs the repository.
-        groups: The group that is left out together: the kind of an authored run, the folder of a recording, or the
-            repository.
+        groups: The group that is left out together: the kind of an authored run, the setting of a recording, or
+            the repository.
         has_ratios: Whether the run observes likelihood ratios at each row.
     """
 
@@ -82,9 +82,12 @@ def authored_rows(seeds: Sequence[int], *, workers: int) -> Rows:
 
 
 def recorded_rows(folder: Path) -> Rows:
-    """Return suite B, the recordings of the reference trainer below a folder."""
+    """Return suite B, the recordings of the reference trainer below a folder.
+
+    Folders of the same name hold runs of the same setting, many of them from the same seeds, so they are one group.
+    """
     return Rows.join(
-        _rows(run, run.observations, unit=run.name, group=str(Path(run.name).parent)) for run in recordings(folder)
+        _rows(run, run.observations, unit=run.name, group=Path(run.name).parent.name) for run in recordings(folder)
     )
 
 

@@ -16,7 +16,7 @@ from benchmarks.detection.scoring.intervals import clopper_pearson
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 
-__all__ = ["authored", "detections", "recorded", "verdicts"]
+__all__ = ["authored", "recorded", "verdicts"]
 
 KINDS = frozenset({"garbled_text", "repetition"})
 WITHIN = (5, 10, 20)
@@ -87,11 +87,6 @@ FAILING = (
     "before",
 )
 HEALTHY_HEADER = ("responses", "runs warned", "95 %")
-
-
-def detections(run: GarbledRun) -> Detected:
-    """Return the findings on an authored failure."""
-    return _detected(run)
 
 
 def _detected(run: GarbledRun) -> Detected:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.detection.scoring.intervals import clopper_pearson
 
-__all__ = ["Section", "Table", "as_markdown", "as_text", "count_of", "interval", "percent"]
+__all__ = ["Section", "Table", "as_markdown", "as_text", "count_of", "count_true", "interval", "percent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,11 @@ def interval(bounds: tuple[float, float], *, digits: int = 3) -> str:
 def count_of(count: int, total: int) -> str:
     """Write a count, its total, and the exact 95 % interval of the share."""
     return f"{count} of {total} {interval(clopper_pearson(count, total), digits=2)}"
+
+
+def count_true(flags: Sequence[bool]) -> str:
+    """Write how many of some flags are true, as `count_of` does."""
+    return count_of(sum(flags), len(flags))
 
 
 def as_text(sections: Iterable[Section]) -> str:

@@ -8,8 +8,9 @@ from benchmarks.detection.scoring.alarms import auroc, false_alarms, flaps, lead
 from benchmarks.detection.scoring.traces import Trace
 from benchmarks.detection.scoring.vus import vus_pr
 
-__all__ = ["LevelScore", "Miss", "caught_by", "misses", "score_level", "twin_auroc"]
+__all__ = ["SLACK_STEPS", "LevelScore", "Miss", "caught_by", "misses", "score_level", "twin_auroc"]
 
+SLACK_STEPS = 5  # after the collapse, in which an alarm of another failure still counts
 WEIGHTS = {"warn": 0.5, "page": 5.0}  # the cost of a false alarm per 1,000 rows, in units of a perfect lead
 
 

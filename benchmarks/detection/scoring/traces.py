@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from benchmarks.detection.runs import Truth
 from monitor_server.detection.protocol import Observation, Phase
 
-__all__ = ["PHASES", "Candidate", "Mark", "Opening", "Replay", "Trace"]
+__all__ = ["LEVELS", "PHASES", "Candidate", "Mark", "Opening", "Replay", "Trace"]
 
 PHASES = tuple(Phase)
+LEVELS = ("warn", "page")
 
 
 class Opening(NamedTuple):
@@ -77,7 +78,7 @@ class Trace:
             page=np.array([mark.page for mark in marks], dtype=np.float32),
             phases=np.array([-1 if m.phase is None else PHASES.index(m.phase) for m in marks], dtype=np.int8),
         )
-        begin = {level: set(trace.openings(level).tolist()) for level in ("warn", "page")}
+        begin = {level: set(trace.openings(level).tolist()) for level in LEVELS}
         found = (opening for mark in marks for opening in mark.found)
         opened = (o for o in found if o.step in begin["warn"] or (o.is_page and o.step in begin["page"]))
         return replace(trace, opened=tuple(opened))

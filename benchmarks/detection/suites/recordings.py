@@ -14,19 +14,27 @@ from monitor_server.detection.protocol import Observation
 
 __all__ = ["recordings"]
 
+IDENTITY = ("step", "reward/mean", "entropy/mean", "grad/norm")
+
 
 def recordings(folder: Path) -> list[LabelledRun]:
     """Return the reference trainer's recordings below a folder: ``*.jsonl`` or ``*.jsonl.gz``, canonical names.
 
     Runs that went back on an alert (their rows have an ``attempt``) are left out: they depend on the engine at the time
-    of the recording, and do not test the present one.
+    of the recording, and do not test the present one. Of recordings of one run, which agree in every row of `IDENTITY`,
+    only the first by name counts: the others were made to record more signals.
 
     Truth comes from the reward itself: the collapse of `collapse_step`, or the first non-finite gradient. The onset
     of a drift is not known, so every alarm before the collapse counts.
     """
     files = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
-    recorded = ((str(path.relative_to(folder)), _rows(path)) for path in files)
-    return [_recording(name, rows) for name, rows in recorded if "attempt" not in rows[0]]
+    found: dict[str, LabelledRun] = {}
+    for path in files:
+        rows = _rows(path)
+        if "attempt" not in rows[0]:
+            run = json.dumps([[row.get(name) for name in IDENTITY] for row in rows])
+            found.setdefault(run, _recording(str(path.relative_to(folder)), rows))
+    return list(found.values())
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

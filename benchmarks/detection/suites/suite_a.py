@@ -24,11 +24,10 @@ from benchmarks.detection.candidates.workers import Traces, authored_traces, twi
 from benchmarks.detection.scoring.alarms import false_alarms
 from benchmarks.detection.scoring.phases import score_phases
 from benchmarks.detection.scoring.scores import misses, score_level, twin_auroc
-from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.scoring.traces import LEVELS, Trace
 
-__all__ = ["LEVELS", "AuthoredSuite", "collect", "numbers"]
+__all__ = ["AuthoredSuite", "collect", "numbers"]
 
-LEVELS = ("warn", "page")
 TWINS = ("exploring", "harder_prompts")
 FAILURE_SHARE = 0.5  # failures are scored on half as many runs a kind, twins too
 PEER_RUNS = 20  # a kind; peers take a second a run

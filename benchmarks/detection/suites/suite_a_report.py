@@ -21,15 +21,21 @@ from benchmarks.detection.results_page.tables import Section, Table, interval, p
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring.alarms import false_alarms, leads
 from benchmarks.detection.scoring.phases import score_phases
-from benchmarks.detection.scoring.scores import LevelScore, Miss, caught_by, misses, score_level, twin_auroc
-from benchmarks.detection.scoring.traces import Trace
-from benchmarks.detection.suites.suite_a import LEVELS, PEER_RUNS, AuthoredSuite
+from benchmarks.detection.scoring.scores import (
+    SLACK_STEPS,
+    LevelScore,
+    Miss,
+    caught_by,
+    misses,
+    score_level,
+    twin_auroc,
+)
+from benchmarks.detection.scoring.traces import LEVELS, Trace
+from benchmarks.detection.suites.suite_a import PEER_RUNS, AuthoredSuite
 from benchmarks.detection.suites.suite_a_targets import targets_table
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["sections"]
-
-SLACK_STEPS = 5
 
 
 def sections(suite: AuthoredSuite) -> list[Section]:

@@ -8,7 +8,7 @@ from benchmarks.detection.results_page.tables import Table
 from benchmarks.detection.scoring.alarms import leads
 from benchmarks.detection.scoring.phases import PhaseScore, score_phases
 from benchmarks.detection.scoring.scores import LevelScore, score_level
-from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.scoring.traces import LEVELS, Trace
 
 __all__ = ["targets_table"]
 
@@ -54,7 +54,7 @@ def targets_table(runs: Traces) -> Table:
 
 
 def _reached(traces: Sequence[Trace]) -> list[float]:
-    warn, page = (score_level(traces, level) for level in ("warn", "page"))
+    warn, page = (score_level(traces, level) for level in LEVELS)
     sudden = leads([trace for trace in traces if trace.truth.kind == "failure/sudden"], "page")
     pause = score_level(traces, "page", threshold=PAUSE_STRENGTH)
     paused = [pause.benign_share, pause.per_1000_interval[1], pause.recall_5]

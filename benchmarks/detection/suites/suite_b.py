@@ -12,12 +12,10 @@ from benchmarks.detection.results_page.tables import Section, Table, interval
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring.alarms import false_alarms, leads
 from benchmarks.detection.scoring.scores import score_level
-from benchmarks.detection.scoring.traces import PHASES, Trace
+from benchmarks.detection.scoring.traces import LEVELS, PHASES, Trace
 from benchmarks.detection.suites.recordings import recordings
 
 __all__ = ["collect", "numbers", "section"]
-
-LEVELS = ("warn", "page")
 
 _NOTE = """{survived} runs that survived ({rows:,} rows), {collapsed} that collapsed. The collapse is the first step
 where EMA₀.₂ of the reward lies under half of its running maximum for 10 steps; every alarm before it counts, as the

@@ -1,9 +1,11 @@
 """Priors from other runs: the learned values, the rows put before a run, and the names that identify a trainer."""
 
+import json
+
 import numpy as np
 import pytest
 
-from benchmarks.detection.priors import Variant, learn, prepend, trainer_of
+from benchmarks.detection.priors import Variant, learn, main, prepend, trainer_of
 from benchmarks.detection.runs import Group, LabelledRun, Truth
 from monitor_server.detection.protocol import Observation
 
@@ -44,3 +46,24 @@ def test_a_trainer_is_known_by_the_names_of_its_metrics():
     assert trainer_of({"signals": {"length": "completions/mean_length"}}) == "TRL"
     assert trainer_of({"signals": {"loss": "loss"}}) == "another"
     assert trainer_of({}) == "another"
+
+
+def test_an_alarm_that_opened_before_its_rows_count_does_not_count(tmp_path, capsys):
+    """The NaN of rows 0 and 1 are an alarm as shipped; with a prior the alarm opened too early, though it still holds.
+
+    One corpus is a run folder, as for the other commands.
+    """
+    for name, broken in (("a__1", 2), ("b__1", 0)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "meta.json").write_text(json.dumps({"label": {"kind": "healthy"}}))
+        rows = [
+            {"step": step, "grad/norm": float("nan") if step < broken else 1.0, "reward/mean": 0.5 + 0.01 * (step % 3)}
+            for step in range(20)
+        ]
+        (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["--corpus", str(tmp_path / "a__1"), "--corpus", str(tmp_path / "b__1")]) == 0
+    shipped, *priors = [line for line in capsys.readouterr().out.splitlines() if "of 2" in line]
+    assert "1 of 2" in shipped
+    assert len(priors) == 13
+    assert all("0 of 2" in line for line in priors[:-1])

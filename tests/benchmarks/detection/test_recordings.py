@@ -3,6 +3,7 @@
 import json
 
 from benchmarks.detection import main
+from benchmarks.detection.forecast.rows import recorded_rows
 from benchmarks.detection.runs import Group
 from benchmarks.detection.suites.recordings import recordings
 
@@ -38,3 +39,14 @@ def test_no_recordings_are_reported_to_be_none(tmp_path, capsys):
     """An empty folder is no error."""
     assert main(["--suite", "b", "--recordings", str(tmp_path), "--no-peers"]) == 0
     assert "No recordings were found" in capsys.readouterr().out
+
+
+def test_a_run_that_was_recorded_twice_counts_once_and_a_setting_is_left_out_as_a_whole(tmp_path):
+    """A second recording has more signals; a third, of another length, is another run of the same setting."""
+    for folder, more, steps in (("experiments", {}, 60), ("probes", {"decomposition/own": 1.0}, 60), ("more", {}, 50)):
+        (tmp_path / folder / "runs").mkdir(parents=True)
+        rows = [json.dumps({"step": step, "reward/mean": 0.5, "grad/norm": 1.0} | more) for step in range(steps)]
+        (tmp_path / folder / "runs" / "grpo-seed0.jsonl").write_text("\n".join(rows))
+    found = recorded_rows(tmp_path)
+    assert set(found.units) == {"experiments/runs/grpo-seed0.jsonl", "more/runs/grpo-seed0.jsonl"}
+    assert set(found.groups) == {"runs"}

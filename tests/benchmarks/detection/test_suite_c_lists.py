@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.detection.runs import Group, Truth
 from benchmarks.detection.scoring.traces import Mark, Opening, Trace
-from benchmarks.detection.suites.real_logs.by_repository import populations_table
+from benchmarks.detection.suites.real_logs.by_repository import populations_table, share_with_interval
 from benchmarks.detection.suites.real_logs.events import verdict
 from benchmarks.detection.suites.real_logs.suite_c_lists import event_table, false_table, hard_table
 
@@ -118,7 +118,14 @@ def test_populations_are_counted_by_run_and_by_repository():
     assert language["warned before, within 50 rows"].startswith("1 [")
     assert language["paged by +5"].startswith("0 [")  # row 86 is 6 rows after row 80
     assert language["first warned over 50 rows before"] == "1"
-    assert table.rows[0][3].startswith("25.0 %")  # repository a 1 of 2, repository b 0 of 1
+    assert table.rows[0][3] == "25.0 % –"  # repository a 1 of 2, repository b 0 of 1; two are too few to draw from
     assert rows["of them, at most 60 rows"]["negatives (repositories)"] == "1 (1)"
     assert rows["of them, more than 60 rows"]["negatives (repositories)"] == "2 (2)"
     assert rows["other models"]["paged"].startswith("1 [")
+
+
+def test_an_interval_of_drawn_repositories_needs_five_that_differ():
+    """Equal shares have the same mean in each draw, which would say that the share is certain."""
+    shares = {str(number): [True] for number in range(5)}
+    assert share_with_interval(shares) == "100.0 % –"
+    assert share_with_interval(shares | {"4": [False]}, digits=2) == "80.0 % [0.40, 1.00]"

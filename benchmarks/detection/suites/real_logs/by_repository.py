@@ -1,13 +1,15 @@
 """Suite C weighed by repository: a repository with 70 runs counts as much as one with a single run.
 
 A share by repository is the mean over repositories of the share of its runs. Its interval comes from drawing
-repositories with replacement, because runs of one repository are alike. The interval of a plain count is exact.
+repositories with replacement, because runs of one repository are alike. There is none for fewer than five repositories,
+nor for shares that are all equal, of which every draw has the same mean. The interval of a plain count is exact.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.detection.results_page.tables import Table, interval, percent
 from benchmarks.detection.runs import Group
@@ -15,10 +17,11 @@ from benchmarks.detection.scoring.intervals import clopper_pearson
 from benchmarks.detection.scoring.traces import Trace
 from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
 
-__all__ = ["POPULATIONS", "SHORT_ROWS", "populations_table", "repository", "share_by_repository"]
+__all__ = ["POPULATIONS", "SHORT_ROWS", "populations_table", "repository", "share_by_repository", "share_with_interval"]
 
 SHORT_ROWS = 60
 DRAWS = 10_000
+LEAST_REPOSITORIES = 5
 
 POPULATIONS: dict[str, Callable[[Trace], bool]] = {
     "language models": lambda trace: trace.truth.is_language_model,
@@ -37,23 +40,33 @@ def repository(run: str) -> str:
     return run.split("__", maxsplit=1)[0]
 
 
-def share_by_repository(
-    found: Mapping[str, Sequence[bool]], *, draws: int = DRAWS
-) -> tuple[float, tuple[float, float]]:
-    """Return the mean over repositories of the share that is true, and its 95 % interval over drawn repositories.
+def share_by_repository(found: Mapping[str, Sequence[bool]]) -> float:
+    """Return the mean over repositories of the share that is true.
 
-    >>> share, _ = share_by_repository({"a": [True, True, True, True], "b": [False]})
-    >>> share
+    >>> share_by_repository({"a": [True, True, True, True], "b": [False]})
     0.5
     """
-    shares = np.array([sum(values) / len(values) for values in found.values()])
-    if not len(shares):
-        return 0.0, (0.0, 1.0)
-    if not draws:
-        return float(shares.mean()), (0.0, 1.0)
-    drawn = np.random.default_rng(0).choice(shares, size=(draws, len(shares))).mean(axis=1)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(shares.mean()), (float(low), float(high))
+    shares = _shares(found)
+    return float(shares.mean()) if len(shares) else 0.0
+
+
+def share_with_interval(found: Mapping[str, Sequence[bool]], *, digits: int = 3) -> str:
+    """Write the share by repository with its 95 % interval over drawn repositories, or – if the draws tell none.
+
+    >>> share_with_interval({"a": [True], "b": [True]})
+    '100.0 % –'
+    """
+    shares = _shares(found)
+    bounds = "–"
+    if len(shares) >= LEAST_REPOSITORIES and len(set(shares)) > 1:
+        drawn = np.random.default_rng(0).choice(shares, size=(DRAWS, len(shares))).mean(axis=1)
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        bounds = interval((float(low), float(high)), digits=digits)
+    return f"{percent(share_by_repository(found))} {bounds}"
+
+
+def _shares(found: Mapping[str, Sequence[bool]]) -> NDArray[np.float64]:
+    return np.array([sum(values) / len(values) for values in found.values()])
 
 
 def populations_table(title: str, traces: Sequence[Trace]) -> Table:
@@ -107,6 +120,5 @@ def _cells(traces: Sequence[Trace], holds: Callable[[Trace], bool]) -> list[str]
     for trace in traces:
         by[repository(trace.run)].append(holds(trace))
     count = sum(map(sum, by.values()))
-    share, bounds = share_by_repository(by)
     exact = interval(clopper_pearson(count, len(traces)), digits=2)
-    return [f"{count} {exact}", f"{percent(share)} {interval(bounds)}"]
+    return [f"{count} {exact}", share_with_interval(by)]

@@ -11,7 +11,7 @@ from benchmarks.detection.candidates.workers import Traces, trace_run
 from benchmarks.detection.results_page.tables import Section, Table, count_of, interval, percent
 from benchmarks.detection.runs import Group
 from benchmarks.detection.scoring.alarms import FalseAlarms, false_alarms
-from benchmarks.detection.scoring.traces import Trace
+from benchmarks.detection.scoring.traces import LEVELS, Trace
 from benchmarks.detection.suites.real_logs.by_repository import populations_table
 from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
 from benchmarks.detection.suites.real_logs.events import LEAD_ROWS, PAGE_SLACK, WARN_SLACK, alarmed_within
@@ -25,7 +25,7 @@ event opens within the {lead} rows before it; +3 and +5: or so many rows after i
 for nothing, even if it still holds at the event. The rules were chosen on these logs, so these numbers describe the
 fit. `python -m benchmarks.detection.leave_one_out` gives what the choice is worth on a repository that it did not see,
 and hidden logs are scored by those who hold them. Intervals of counts are exact, 95 %; those of shares by repository
-come from drawing repositories with replacement."""
+come from drawing repositories with replacement. There is none (–) for fewer than five repositories or equal shares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def collect(folders: Sequence[Path], peers: Path | None) -> Traces:
     for run in runs:
         for name, found in trace_run(run, [*candidates, *baselines()]).items():
             traces.setdefault(name, []).extend(found)
-    warn, page = (false_alarms(traces[ENGINE_STANDARD], level).rate / 1000.0 for level in ("warn", "page"))
+    warn, page = (false_alarms(traces[ENGINE_STANDARD], level).rate / 1000.0 for level in LEVELS)
     ours = traces[ENGINE_STANDARD]
     traces["random, our rate"] = [random_trace(trace, warn_rate=warn, page_rate=page) for trace in ours]
     return traces | (peer_traces(peers, runs) if peers else {})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.detection.results_page.tables import Table
 from benchmarks.detection.runs import Group
-from benchmarks.detection.scoring.traces import Opening, Trace
+from benchmarks.detection.scoring.traces import LEVELS, Opening, Trace
 from benchmarks.detection.suites.real_logs.events import verdict
 
 __all__ = ["event_table", "false_table", "hard_table"]
@@ -13,7 +13,7 @@ __all__ = ["event_table", "false_table", "hard_table"]
 def false_table(title: str, traces: Sequence[Trace]) -> Table:
     """Return each warning and page that opened in a healthy run, with what it found there."""
     alarmed = [trace for trace in traces if trace.truth.group is Group.BENIGN]
-    return _openings_table(title, alarmed, ("warn", "page"))
+    return _openings_table(title, alarmed, LEVELS)
 
 
 def hard_table(title: str, traces: Sequence[Trace]) -> Table:
