@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 from monitor_server.detection.registry import DETECTORS
@@ -41,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(f"{'':12} {'p50 µs':>8} {'p99 µs':>8} {'p99 / budget':>13}")
     for name, values in rows:
-        low, high = _quantile(values, 0.5), _quantile(values, 0.99)
+        low, high = np.quantile(values, 0.5), np.quantile(values, 0.99)
         print(f"{name:12} {low:8.0f} {high:8.0f} {high / BUDGET_MICROSECONDS:13.2f}")
     print(f"state, JSON: {first_state} bytes at row {SETTLED}, {last_state} at the end")
-    return int(_quantile(durations, 0.99) > BUDGET_MICROSECONDS)
+    return int(np.quantile(durations, 0.99) > BUDGET_MICROSECONDS)
 
 
 def measure(steps: int) -> tuple[list[float], int, int]:
@@ -60,10 +62,6 @@ def measure(steps: int) -> tuple[list[float], int, int]:
         if step == SETTLED:
             early = len(json.dumps(engine.state()))
     return durations[SETTLED:], early, len(json.dumps(engine.state()))
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 if __name__ == "__main__":

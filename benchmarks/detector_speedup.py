@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 __all__ = ["main"]
 
 EVERY_SIGNAL = """
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for place, folder in folders.items():
                 durations = _measured(folder, code.format(rows=options.rows, every=options.every, saves=saves))
                 shortest[place] = list(map(min, durations, shortest.get(place, durations)))
-        quantiles = {place: [_quantile(values, share) for share in (0.5, 0.99)] for place, values in shortest.items()}
+        quantiles = {place: np.quantile(values, (0.5, 0.99)) for place, values in shortest.items()}
         for place, found in quantiles.items():
             print(f"{name:14} {place:6} {found[0]:8.0f} {found[1]:8.0f}")
         ratios = [here / other for here, other in zip(quantiles["here"], quantiles["other"], strict=True)]
@@ -72,10 +74,6 @@ def _measured(folder: Path, code: str) -> list[float]:
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)  # noqa: S603
     found: list[float] = json.loads(done.stdout)
     return found
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 if __name__ == "__main__":

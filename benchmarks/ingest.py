@@ -12,9 +12,9 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -100,19 +100,21 @@ def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second
         seconds: The duration.
         label: The beginning of the runs' names.
         batches_a_second: The batches that they send together; without it they send as fast as they are acknowledged.
+
+    Raises:
+        RuntimeError: If the server refuses a batch.
     """
     drawn = _drawn_steps()  # before the clock starts: this takes a quarter of a second
     counts = [0] * senders
     end = time.monotonic() + seconds
     pause = None if batches_a_second is None else senders / batches_a_second
-    threads = [
-        threading.Thread(target=_sender(url, drawn, counts, place, end, label=label, pause=pause))
-        for place in range(senders)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(senders) as threads:
+        sent = [
+            threads.submit(_sender(url, drawn, counts, place, end, label=label, pause=pause))
+            for place in range(senders)
+        ]
+    for each in sent:
+        each.result()
     return sum(counts) / seconds
 
 

@@ -134,13 +134,12 @@ def _receiving() -> Iterator[_Receiver]:
 
 def _latencies(url: str, receiver: _Receiver, what: str) -> str:
     """Measure the first alert of each of some channels, one after the other."""
-    load = threading.Thread(
-        target=lambda: rate(url, 2, 2.0 * CHANNELS // 2, label="load", batches_a_second=BUSY_BATCHES)
-    )
-    if what == "busy":
-        load.start()
     taken = []
-    with urllib3.PoolManager(retries=False) as pool:
+    beside = "nothing else is sent"
+    with ThreadPoolExecutor(1) as threads, urllib3.PoolManager(retries=False) as pool:
+        if what == "busy":
+            beside = f"{BUSY_BATCHES * 10:.0f} steps of 60 signals a second are sent beside it"
+            load = threads.submit(rate, url, 2, 2.0 * CHANNELS // 2, label="load", batches_a_second=BUSY_BATCHES)
         for place in range(CHANNELS // 2):
             channel = f"{what}-{place}"
             _send(pool, url, project=channel, run="run", norms=[1.0])
@@ -148,10 +147,8 @@ def _latencies(url: str, receiver: _Receiver, what: str) -> str:
             _send(pool, url, project=channel, run="run", norms=[float("nan")], first=1)
             _wait(lambda channel=channel: receiver.messages(channel), f"the message of {channel}")
             taken.append(receiver.messages(channel)[0][0] - begun)
-    beside = "nothing else is sent"
-    if what == "busy":
-        load.join()
-        beside = f"{BUSY_BATCHES * 10:.0f} steps of 60 signals a second are sent beside it"
+        if what == "busy":
+            load.result()
     taken.sort()
     return (
         f"from the sending of the step to the receiver, {len(taken)} times, while {beside} | "

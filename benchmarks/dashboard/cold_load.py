@@ -14,7 +14,7 @@ from dash import Dash, dcc, html
 from fastapi import FastAPI
 from playwright.sync_api import Browser
 
-from benchmarks.dashboard.collector import PORT, SIGNALS, URL, feed, feed_long, wait_until_served
+from benchmarks.dashboard.collector import PORT, SIGNALS, URL, feed, feed_long, wait_until_projected, wait_until_served
 from benchmarks.dashboard.page_metrics import page_metrics
 
 __all__ = ["measure_fleet", "measure_long_run"]
@@ -32,6 +32,7 @@ def measure_fleet(browser: Browser, _server: int, asked: argparse.Namespace) -> 
     """Return the table of the fleet page with many runs."""
     for index in range(asked.runs):
         feed(f"run-{index}", 0, FLEET_STEPS)
+    wait_until_projected({f"run-{index}": FLEET_STEPS - 1 for index in range(asked.runs)})
     loads = _loads(browser, asked, URL, "#page .fleet-row", lines=asked.runs, points=FLEET_STEPS)
     return f"### Cold load of a fleet of {asked.runs:,} runs\n\n{loads}"
 
@@ -123,7 +124,9 @@ def _bare_dash(count: int, steps: int) -> Iterator[str]:
     running = uvicorn.Server(uvicorn.Config(server, port=PORT + 1, log_level="error", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=running.run)
     thread.start()
-    wait_until_served(f"http://127.0.0.1:{PORT + 1}/")
-    yield f"http://127.0.0.1:{PORT + 1}/"
-    running.should_exit = True
-    thread.join()
+    try:
+        wait_until_served(f"http://127.0.0.1:{PORT + 1}/")
+        yield f"http://127.0.0.1:{PORT + 1}/"
+    finally:
+        running.should_exit = True
+        thread.join()

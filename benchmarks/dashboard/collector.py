@@ -8,10 +8,20 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-__all__ = ["PORT", "SIGNALS", "URL", "collector", "feed", "feed_long", "newest_step", "wait_until_served"]
+__all__ = [
+    "PORT",
+    "SIGNALS",
+    "URL",
+    "collector",
+    "feed",
+    "feed_long",
+    "newest_steps",
+    "wait_until_projected",
+    "wait_until_served",
+]
 
 PORT = 8699
 URL = f"http://127.0.0.1:{PORT}"
@@ -69,11 +79,19 @@ def feed(run: str, first: int, last: int, signals: Sequence[str] = SIGNALS) -> s
 def feed_long(asked: argparse.Namespace) -> str:
     """Send the long run unless it is there, wait until it is projected, and return its id."""
     run_id = feed("long", 0, 1, _signal_names(asked))
-    if newest_step("long") < asked.steps - 1:
+    if newest_steps().get("long", -1) < asked.steps - 1:
         feed("long", 1, asked.steps, _signal_names(asked))
-        while newest_step("long") < asked.steps - 1:
-            time.sleep(0.5)
+        wait_until_projected({"long": asked.steps - 1})
     return run_id
+
+
+def wait_until_projected(steps: Mapping[str, int]) -> None:
+    """Wait until each of some runs has reached a step."""
+    while True:
+        newest = newest_steps()
+        if all(newest.get(name, -1) >= step for name, step in steps.items()):
+            return
+        time.sleep(0.5)
 
 
 def _signal_names(asked: argparse.Namespace) -> tuple[str, ...]:
@@ -81,8 +99,14 @@ def _signal_names(asked: argparse.Namespace) -> tuple[str, ...]:
     return (*SIGNALS, *(f"own/s{index}" for index in range(asked.signals - len(SIGNALS))))
 
 
-def newest_step(name: str) -> int:
-    """Return the newest step of a run that the collector has projected; -1 before the first."""
-    with urllib.request.urlopen(f"{URL}/api/v1/runs?limit=1000") as answer:  # noqa: S310 - our own address
-        steps = [run["last_step"] for run in json.load(answer)["items"] if run["name"] == name]
-    return -1 if not steps or steps[0] is None else int(steps[0])
+def newest_steps() -> dict[str, int]:
+    """Return the newest step that the collector has projected, of each run that has one."""
+    newest: dict[str, int] = {}
+    cursor = ""
+    while True:
+        with urllib.request.urlopen(f"{URL}/api/v1/runs?limit=1000{cursor}") as answer:  # noqa: S310 - our own address
+            page = json.load(answer)
+        newest |= {run["name"]: run["last_step"] for run in page["items"] if run["last_step"] is not None}
+        if not page["next"]:
+            return newest
+        cursor = f"&cursor={page['next']}"

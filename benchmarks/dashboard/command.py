@@ -16,6 +16,7 @@ from benchmarks.conditions import conditions
 from benchmarks.dashboard.cold_load import measure_fleet, measure_long_run
 from benchmarks.dashboard.collector import collector
 from benchmarks.dashboard.open_page import measure_live, measure_memory
+from benchmarks.writing import write_whole
 
 KEPT = Path("build/dashboard")
 TABLES: dict[str, Callable[[Browser, int, argparse.Namespace], str]] = {
@@ -60,12 +61,12 @@ def main(arguments: list[str] | None = None) -> int:
                 continue
             begin = time.monotonic()
             table = measure(browser, server, asked)
-            file.write_text(f"{table}\n\n{conditions(time.monotonic() - begin)}\n", encoding="utf-8")
+            write_whole(file, f"{table}\n\n{conditions(time.monotonic() - begin)}\n")
             print(file.read_text(encoding="utf-8"), flush=True)
         browser.close()
     if asked.write:
         page = Path(__file__).with_name("page.md").read_text(encoding="utf-8").rstrip()
         kept = [file for name in TABLES if (file := asked.keep / f"{name}.md").exists()]
         tables = [file.read_text(encoding="utf-8").rstrip() for file in kept]
-        asked.write.write_text("\n\n".join([page, *tables]) + "\n", encoding="utf-8")
+        write_whole(asked.write, "\n\n".join([page, *tables]) + "\n")
     return 0

@@ -6,7 +6,7 @@ import time
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks.dashboard.collector import URL, feed, feed_long, newest_step
+from benchmarks.dashboard.collector import URL, feed, feed_long, newest_steps
 from benchmarks.dashboard.page_metrics import held_bytes, page_metrics
 from benchmarks.service.processor_time import cpu_seconds
 
@@ -34,7 +34,7 @@ def measure_live(browser: Browser, _server: int, asked: argparse.Namespace) -> s
     """Return the table of pushed steps and zooms on the page of the long run."""
     feed_long(asked)
     page = browser.new_page()
-    first = newest_step("long") + 1
+    first = newest_steps()["long"] + 1
     delays, requests = _pushes(page, "long", first, asked.pushes)
     tools = page.context.new_cdp_session(page)
     tools.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -90,7 +90,7 @@ def measure_memory(browser: Browser, server: int, asked: argparse.Namespace) -> 
     page.wait_for_function(HAS_STEP, arg=asked.steps - 1)
     tools = page.context.new_cdp_session(page)
     tools.send("Performance.enable", {"timeDomain": "threadTicks"})
-    steps, first = max(1, round(asked.live_steps / PARTS)), newest_step("long") + 1
+    steps, first = max(1, round(asked.live_steps / PARTS)), newest_steps()["long"] + 1
     rows = []
     for part in range(PARTS):
         cpu, busy = cpu_seconds(server), page_metrics(tools)["TaskDuration"]

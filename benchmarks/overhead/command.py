@@ -12,6 +12,7 @@ from benchmarks.overhead.core import slowed_by_a_neighbour
 from benchmarks.overhead.race import race
 from benchmarks.overhead.report import logger_table, share_table
 from benchmarks.overhead.trainers import shares
+from benchmarks.writing import write_whole
 
 __all__ = ["PEERS", "main"]
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parts.append(part)
         # All measurements take hours, so each finished table is kept even if a later one fails.
         if given.write:
-            given.write.write_text(_page(conditions, parts), encoding="utf-8")
+            write_whole(given.write, _page(conditions, parts))
     return 0
 
 

@@ -6,25 +6,24 @@ offline. One row of rlvitals sends to a real collector on this machine.
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from benchmarks.collectors import ROOT, collector
 from benchmarks.overhead.between import Between
 from benchmarks.overhead.loggers import LOGGERS, WITHOUT_COPY
 from benchmarks.overhead.worker import Measured
 
-__all__ = ["Result", "collector", "race", "take_turn"]
+__all__ = ["Result", "race", "take_turn"]
 
-ROOT = Path(__file__).parents[2]
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -85,7 +84,8 @@ def take_turn(python: Path, tool: str, *, has_arrays: bool, steps: int, between:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         wants_collector = tool == "rlvitals, to a collector"
-        environ = {"RLVITALS_URL": stack.enter_context(collector(Path(folder)))} if wants_collector else {}
+        database = Path(folder) / "rlvitals.db"
+        environ = {"RLVITALS_URL": stack.enter_context(collector(database))[0]} if wants_collector else {}
         asked = tool, "arrays" if has_arrays else "scalars", between, str(steps)
         command = [str(python), "-m", "benchmarks.overhead.worker", *asked]
         done = subprocess.run(  # noqa: S603 - our own worker, in the environment that the user named
@@ -109,23 +109,3 @@ def _new_folder(folder: Path) -> Path:
 def _isolation() -> Sequence[str]:
     can = all(shutil.which(tool) for tool in ("unshare", "ip"))
     return ISOLATED if can and subprocess.run([*ISOLATED, "true"], check=False).returncode == 0 else ()  # noqa: S603
-
-
-@contextlib.contextmanager
-def collector(folder: Path) -> Iterator[str]:
-    """Run a collector in its own process, and yield its address."""
-    command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0"]
-    with subprocess.Popen(  # noqa: S603 - our own server
-        [*command, "--database", f"sqlite:///{folder / 'rlvitals.db'}"],
-        env=os.environ | {"RLVITALS_DASHBOARD": "", "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as server:
-        try:
-            address = re.search(r"http://[\w.:]+", server.stdout.readline() if server.stdout else "")
-            if address is None:
-                raise RuntimeError("the collector did not start; try `rlvitals serve`")
-            yield address[0]
-        finally:
-            server.terminate()

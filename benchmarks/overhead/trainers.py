@@ -20,9 +20,9 @@ from transformers import PreTrainedTokenizerFast, PrinterCallback, Qwen2Config, 
 from trl import GRPOConfig, GRPOTrainer
 
 import trainer_hooks
+from benchmarks.collectors import collector
 from benchmarks.overhead.core import one_core
 from benchmarks.overhead.meter import Meter, delivery_seconds
-from benchmarks.overhead.race import collector
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.policy.warm_start import warm_start
@@ -92,7 +92,7 @@ def shares(report: Callable[[str], None], *, rounds: int) -> dict[str, Share]:
     """Train with the SDK and without, alternately, and return the SDK's shares."""
     rounds = max(rounds, FEWEST_ROUNDS)
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name, collector(Path(name)) as url, one_core():
+    with tempfile.TemporaryDirectory() as name, collector(Path(name) / "rlvitals.db") as (url, _), one_core():
         folder = Path(name)
         trainings: dict[str, Training] = {
             "TRL's own tiny Qwen2, 8 responses of up to 64 tokens": Training(_trl_tiny, TRL_TINY_STEPS, FEWEST_ROUNDS),

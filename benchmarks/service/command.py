@@ -12,6 +12,7 @@ from benchmarks.service.databases import NewDatabase, databases
 from benchmarks.service.growth import growth_table, memory_table
 from benchmarks.service.large import large_table
 from benchmarks.service.throughput import collectors_table, ingest_table, lag_table, projector_table
+from benchmarks.writing import write_whole
 
 __all__ = ["main"]
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if not file.exists():
                 begin = time.monotonic()
                 table = measure(kinds, given)
-                file.write_text(f"{table}\n\n{conditions(time.monotonic() - begin)}\n", encoding="utf-8")
+                write_whole(file, f"{table}\n\n{conditions(time.monotonic() - begin)}\n")
             tables.append(file.read_text(encoding="utf-8").rstrip())
             print(tables[-1], end="\n\n", flush=True)
             if given.write:
@@ -54,7 +55,7 @@ def _write_page(page: Path, tables: Sequence[str]) -> None:
     earlier = page.read_text(encoding="utf-8") if page.exists() else ""
     sections = {_heading(section): section for section in _sections(earlier)}
     sections |= {_heading(table): table for table in tables}
-    page.write_text("\n\n".join([introduction, *sections.values()]) + "\n", encoding="utf-8")
+    write_whole(page, "\n\n".join([introduction, *sections.values()]) + "\n")
 
 
 def _sections(page: str) -> list[str]:

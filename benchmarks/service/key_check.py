@@ -4,19 +4,15 @@ Two collectors run at the same time, one without keys and one with keys. The sam
 that other work of the machine slows both.
 """
 
-import contextlib
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import urllib3
 
+from benchmarks.collectors import collector
 from trainer_hooks import wire
 
 __all__ = ["main"]
@@ -32,8 +28,8 @@ def main() -> None:
         folder = Path(name)
         key_file = folder / "ingest.key"
         with (
-            _collector(folder / "plain.db", {}) as plain,
-            _collector(folder / "keys.db", {"RLVITALS_KEY_FILES": f"ingest:{key_file}"}) as guarded,
+            collector(folder / "plain.db") as (plain, _),
+            collector(folder / "keys.db", {"RLVITALS_KEY_FILES": f"ingest:{key_file}"}) as (guarded, _),
         ):
             key = key_file.read_text().strip()
             pairs = []
@@ -47,19 +43,6 @@ def main() -> None:
     ratio = statistics.median(asked / free for free, asked in pairs[WARM_UP:])
     print(f"{PAIRS} pairs of a batch of one step with {SIGNALS} signals, on SQLite")
     print(f"median without keys {without:.2f} ms, with a key {with_key:.2f} ms; median ratio of pairs {ratio:.3f}")
-
-
-@contextlib.contextmanager
-def _collector(database: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Start a collector on a free port, and yield its address."""
-    command = [sys.executable, "-m", "monitor_server", "serve", "--port", "0", "--database", f"sqlite:///{database}"]
-    environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"} | environment
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
-        try:
-            line = process.stdout.readline() if process.stdout else ""
-            yield next(word for word in line.split() if word.startswith("http://"))
-        finally:
-            process.terminate()
 
 
 def _batch(number: int) -> bytes:

@@ -4,6 +4,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -102,15 +103,16 @@ def _watched(url: str, status: Path) -> Iterator[tuple[list[float], list[int]]]:
                 step += STEPS_PER_BATCH
                 stop.wait(PAUSE_SECONDS)
 
-    thread = threading.Thread(target=send)
-    thread.start()
-    while not sizes and thread.is_alive():
-        time.sleep(PAUSE_SECONDS)
-    try:
-        yield waits, sizes
-    finally:
-        stop.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as threads:
+        sent = threads.submit(send)
+        while not sizes and not sent.done():
+            time.sleep(PAUSE_SECONDS)
+        try:
+            if not sent.done():
+                yield waits, sizes
+        finally:
+            stop.set()
+        sent.result()
 
 
 def _read(url: str, least_lines: int) -> None:

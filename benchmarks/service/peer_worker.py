@@ -1,6 +1,7 @@
 """Sends steps of 60 scalars to a peer's own server by its own client; runs in the environment of the peers.
 
-``python peer_worker.py trackio|mlflow SECONDS PORT`` prints the steps a second that eight threads have sent.
+``python peer_worker.py trackio|mlflow WARM_UP_SECONDS SECONDS PORT`` prints the steps a second that eight threads have
+sent, without those of the warm-up.
 """
 
 import contextlib
@@ -8,16 +9,16 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 SENDERS = 8
 WRITE_TOKEN = "benchmark"  # noqa: S105 - of a server on the loopback, for some seconds
 SCALARS = {f"signal/{place}": 0.5 for place in range(60)}
 
 
-def mlflow_rate(seconds: float, port: int) -> float:
+def mlflow_rate(warm_up: float, seconds: float, port: int) -> float:
     """Return the steps a second of an MLflow server on SQLite, in batches of ten steps."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"http://127.0.0.1:{port}"
@@ -40,10 +41,10 @@ def mlflow_rate(seconds: float, port: int) -> float:
                 ]
                 client.log_batch(runs[place], metrics=metrics)
 
-            return rate(send, seconds)
+            return rate(send, warm_up, seconds)
 
 
-def trackio_rate(seconds: float, port: int) -> float:
+def trackio_rate(warm_up: float, seconds: float, port: int) -> float:
     """Return the steps a second of Trackio's server, in batches of ten steps."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"TRACKIO_DIR": folder, "GRADIO_SERVER_PORT": str(port), "GRADIO_ANALYTICS_ENABLED": "0"}
@@ -61,25 +62,24 @@ def trackio_rate(seconds: float, port: int) -> float:
                 ]
                 clients[place].predict(api_name="/bulk_log", logs=logs, hf_token=None)
 
-            return rate(send, seconds)
+            return rate(send, warm_up, seconds)
 
 
-def rate(send, seconds: float) -> float:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    """Return the steps a second that all senders have sent."""
-    counts = [0] * SENDERS
-    end = time.monotonic() + seconds
+def rate(send, warm_up: float, seconds: float) -> float:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    """Return the steps a second that all senders have sent after the warm-up; the error of a sender is raised."""
+    begin = time.monotonic() + warm_up
+    end = begin + seconds
 
-    def work(place: int) -> None:
-        while time.monotonic() < end:
-            send(place, counts[place])
-            counts[place] += 10
+    def work(place: int) -> int:
+        step = counted = 0
+        while (now := time.monotonic()) < end:
+            send(place, step)
+            step += 10
+            counted += 10 if now >= begin else 0
+        return counted
 
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(SENDERS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return sum(counts) / seconds
+    with ThreadPoolExecutor(SENDERS) as threads:
+        return sum(threads.map(work, range(SENDERS))) / seconds
 
 
 @contextlib.contextmanager
@@ -104,5 +104,5 @@ def serving(command, url):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
 
 
 if __name__ == "__main__":
-    name, seconds, port = sys.argv[1:]
-    print((mlflow_rate if name == "mlflow" else trackio_rate)(float(seconds), int(port)))
+    name, warm_up, seconds, port = sys.argv[1:]
+    print((mlflow_rate if name == "mlflow" else trackio_rate)(float(warm_up), float(seconds), int(port)))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -27,6 +28,7 @@ ROLES = {"all": "", "ingest": ", role ingest"}
 BARE = "bare FastAPI route, decodes only"
 RUNS = 8
 PEER_TIMEOUT_SECONDS = 120
+PEERS = ("trackio", "mlflow")
 PEER_LABEL = " server, by its own client"
 SHARE_GOAL = 0.5
 LAG_GOAL_SECONDS = 1.0
@@ -61,8 +63,8 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
             found.setdefault(name, []).append(stored)
             ratios.setdefault(name, []).append(stored / ceiling)
             costs.setdefault(name, []).append(cost)
-    for peer in ("trackio", "mlflow"):
-        found[f"{peer}{PEER_LABEL}"] = _peer(peers, peer, seconds)
+        for peer in PEERS:
+            found.setdefault(f"{peer}{PEER_LABEL}", []).extend(_peer(peers, peer, seconds))
     rows = [
         f"### Durable acknowledged ingest: batches of {STEPS_PER_BATCH} steps of 60 scalars, {SENDERS} senders",
         "",
@@ -74,10 +76,10 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
     ]
     for name, each in found.items():
         if not each:
-            rows.append(f"| {name} | not measured: it is not installed, or did not answer | | | | | |")
+            rows.append(f"| {name} | not measured: it is not installed, or failed | | | | | |")
             continue
         of = ratios.get(name)
-        share = "1" if of is None and len(each) > 1 else "" if of is None else f"{median(of):.2f}"
+        share = "1" if name == BARE else "" if of is None else f"{median(of):.2f}"
         spread = "" if of is None else f"{min(of):.2f} to {max(of):.2f}"
         times = [f"{1e6 * median(side):,.0f} µs" for side in zip(*costs.get(name, ()), strict=True)] or ["", "", ""]
         rows.append(f"| {name} | {median(each):,.0f} | {share} | {spread} | {' | '.join(times)} |")
@@ -120,19 +122,20 @@ def ingest_goals(found: Mapping[str, Sequence[float]], ratios: Mapping[str, Sequ
 
 
 def _peer(peers: Path, name: str, seconds: float) -> list[float]:
-    """Return the steps a second of a peer's server; nothing where it is not installed or does not answer."""
+    """Return the steps a second of a peer's server; nothing where it is not installed or fails."""
     if not peers.exists():
         return []
     script = Path(__file__).with_name("peer_worker.py")
-    command = [str(peers), str(script), name, str(seconds), str(PORT + 1)]
+    command = [str(peers), str(script), name, str(WARM_UP_SECONDS), str(seconds), str(PORT + 1)]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     try:
         done = subprocess.run(  # noqa: S603 - our own script
-            command, capture_output=True, text=True, timeout=PEER_TIMEOUT_SECONDS, check=False, env=environment
+            command, stdout=subprocess.PIPE, text=True, timeout=PEER_TIMEOUT_SECONDS, check=True, env=environment
         )
-        return [float(done.stdout.strip().splitlines()[-1])]
-    except (subprocess.TimeoutExpired, IndexError, ValueError):
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{name} is not measured: {error}\n")
         return []
+    return [float(done.stdout.split()[-1])]
 
 
 def projector_table(kinds: dict[str, NewDatabase], *, steps: int) -> str:
@@ -244,20 +247,13 @@ def lag_goal(highest: Mapping[str, float]) -> str:
 
 
 def _lags(url: str, wanted: float, seconds: float) -> tuple[list[float], float]:
-    import threading  # noqa: PLC0415 - beside its use
-
-    got: list[float] = []
-    send = threading.Thread(
-        target=lambda: got.append(
-            STEPS_PER_BATCH * rate(url, SENDERS, seconds, label="lag", batches_a_second=wanted / STEPS_PER_BATCH)
-        )
-    )
-    send.start()
     lags: list[float] = []
-    while send.is_alive():
-        time.sleep(0.25)
-        text = urllib3.request("GET", f"{url}/metrics", retries=False).data.decode()
-        line = next(line for line in text.splitlines() if line.startswith("rlvitals_unprojected_records"))
-        lags.append(float(line.split()[-1]) / wanted)
-    send.join()
-    return lags, got[0]
+    with ThreadPoolExecutor(1) as threads:
+        batches = wanted / STEPS_PER_BATCH
+        sent = threads.submit(rate, url, SENDERS, seconds, label="lag", batches_a_second=batches)
+        while not sent.done():
+            time.sleep(0.25)
+            text = urllib3.request("GET", f"{url}/metrics", retries=False).data.decode()
+            line = next(line for line in text.splitlines() if line.startswith("rlvitals_unprojected_records"))
+            lags.append(float(line.split()[-1]) / wanted)
+    return lags, STEPS_PER_BATCH * sent.result()

@@ -1,10 +1,15 @@
-"""`python -m benchmarks.service`: the page that it writes, and what it says of the goals."""
+"""`python -m benchmarks.service`: the page that it writes, what it says of the goals, and senders that fail."""
 
 import re
+from http.server import BaseHTTPRequestHandler
 
-from benchmarks.service import command
+import pytest
+
+from benchmarks import ingest
+from benchmarks.service import command, peer_worker
 from benchmarks.service.growth import memory_table
 from benchmarks.service.throughput import ingest_goals, lag_goal
+from tests.http_serving import serving_requests
 
 
 def test_a_table_that_is_measured_anew_replaces_the_old_one_and_leaves_the_others(tmp_path, monkeypatch, capsys):
@@ -50,3 +55,25 @@ def test_the_memory_of_a_long_run_is_not_that_of_the_tables_before(tmp_path):
     sizes = [float(each) for each in re.findall(r"([\d.]+) MiB", table)]
     assert len(sizes) == 7
     assert max(sizes) < len(held) >> 20
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A server that has no room."""
+
+    def do_POST(self):
+        """Refuse."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(503)
+        self.end_headers()
+        self.wfile.write(b"no room")
+
+    def log_message(self, *_):
+        """Print nothing."""
+
+
+def test_a_sender_that_fails_ends_the_measurement():
+    """The time after its end would count as measured, for our server and for a peer's."""
+    with serving_requests(Refusing) as url, pytest.raises(RuntimeError, match="no room"):
+        ingest.rate(url, 2, 60.0, label="x")
+    with pytest.raises(ZeroDivisionError):
+        peer_worker.rate(lambda place, _: 1 / place, 0.0, 0.1)

@@ -1,6 +1,7 @@
 """The peers, rlwatch, rl-doctor and rlprobe, each in a process of a separate environment.
 
 Their answers are kept beside that environment, by the digest of the rows, so that a peer never reads equal rows twice.
+Answers to another worker, or of other versions of the peers, are not read.
 """
 
 import hashlib
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.scoring.traces import Mark, Trace
+from benchmarks.writing import write_whole
 
 __all__ = ["PEERS", "peer_traces"]
 
 PEERS = {"rlwatch": "rlwatch 0.5.1", "rldoctor": "rl-doctor 0.2.0", "rlprobe": "rlprobe 0.1.0"}
 WORKER = Path(__file__).with_name("peer_worker.py")
+REQUIREMENTS = Path(__file__).parents[3] / "requirements/peers.txt"
 PROGRESS_SECONDS = 30.0
 SAVE_RUNS = 20
 
@@ -51,7 +54,8 @@ def _trace(run: LabelledRun, answer: Answer) -> Trace:
 
 
 def _answers(python: Path, tool: str, runs: Sequence[LabelledRun]) -> list[Answer]:
-    kept = python.parent.parent / f"answers-{PEERS[tool].replace(' ', '-')}.json"
+    asked_by = hashlib.sha256(WORKER.read_bytes() + REQUIREMENTS.read_bytes()).hexdigest()[:8]
+    kept = python.parent.parent / f"answers-{PEERS[tool].replace(' ', '-')}-{asked_by}.json"
     answers: Answers = json.loads(kept.read_text()) if kept.exists() else {}
     questions = [_question(run) for run in runs]
     digests = [hashlib.sha256(question.encode()).hexdigest()[:16] for question in questions]
@@ -70,7 +74,7 @@ def _ask_all(python: Path, tool: str, asked: Mapping[str, tuple[str, str]], answ
         for done, (digest, (name, question)) in enumerate(asked.items(), start=1):
             answers[digest] = _ask(process, tool, name, question)
             if done % SAVE_RUNS == 0 or done == len(asked):
-                kept.write_text(json.dumps(answers))
+                write_whole(kept, json.dumps(answers))
             if time.monotonic() - shown > PROGRESS_SECONDS:
                 shown = time.monotonic()
                 sys.stderr.write(f"{tool}: {done} of {len(asked)} runs\n")

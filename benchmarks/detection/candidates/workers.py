@@ -13,6 +13,7 @@ from benchmarks.detection.candidates.baselines import baselines
 from benchmarks.detection.candidates.engine import engines
 from benchmarks.detection.runs import LabelledRun
 from benchmarks.detection.scoring.traces import Candidate, Trace
+from monitor_server.configuration_files.writing import open_for_writing
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["Traces", "authored_traces", "trace_run", "twin_traces"]
@@ -67,9 +68,8 @@ def _resumed(work: Callable[[Job], Traces], folder: Path, job: Job) -> Traces:
         found: Traces = pickle.loads(path.read_bytes())  # noqa: S301 - this module wrote it
         return found
     traces = work(job)
-    whole = path.with_suffix(".whole")
-    whole.write_bytes(pickle.dumps(traces))
-    whole.replace(path)  # an interruption leaves no half of a file
+    with open_for_writing(path) as stream:
+        pickle.dump(traces, stream)
     return traces
 
 

@@ -25,6 +25,7 @@ from benchmarks.detection.forecast.scores import score
 from benchmarks.detection.induced.record import RECORDINGS as INDUCED
 from benchmarks.detection.results_page.blocks import Picture, write_blocks
 from benchmarks.detection.results_page.tables import Section, as_text
+from benchmarks.writing import write_whole
 from monitor_server.detection.forecast import hazard
 from monitor_server.detection.forecast.hazard import HazardModel
 from monitor_server.detection.protocol import HORIZONS
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write(as_text(sections))
     if options.weights:
         kept = json.loads(COEFFICIENTS.read_text()) | {model.name: as_json(model) for model in models}
-        COEFFICIENTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        write_whole(COEFFICIENTS, json.dumps(kept, indent=1, sort_keys=True) + "\n")
     if options.write:
         command = " ".join(["python -m benchmarks.detection.forecast", *given])
         order = (hazard.LIKELIHOOD, hazard.METRICS)

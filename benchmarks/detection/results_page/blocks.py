@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.detection.results_page.tables import Section, as_markdown
+from benchmarks.writing import write_whole
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 
 __all__ = ["Picture", "write_blocks"]
@@ -51,13 +52,13 @@ def write_blocks(
         images = "".join(_write_picture(page, picture) for picture in (pictures or {}).get(suite, ()))
         source = f"Printed by `{command}` with the detectors `{DETECTOR_VERSION}`."
         blocks[suite] = f"{_BEGIN.format(suite)}\n\n{images}{as_markdown(found)}\n{source}\n\n{_END}\n"
-    page.write_text(introduction + "\n".join(block for block in blocks.values() if block))
+    write_whole(page, introduction + "\n".join(block for block in blocks.values() if block))
 
 
 def _write_picture(page: Path, picture: Picture) -> str:
     """Write a picture beside its page, and return the Markdown that shows it."""
     image = page.with_name(f"{page.stem}-{picture.name}.svg")
-    image.write_text(picture.svg)
+    write_whole(image, picture.svg)
     return f"![{picture.text}]({image.name})\n\n"
 
 

@@ -1,8 +1,11 @@
 """Blocks of a page of results: what ran is replaced, with its command, version and pictures; the rest stays."""
 
+import pytest
+
 from benchmarks.detection.results_page.blocks import Picture, write_blocks
 from benchmarks.detection.results_page.tables import Section, Table
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
+from tests.full_disk import disk_of
 
 PAGE = """# Results
 
@@ -46,3 +49,12 @@ def test_a_page_that_is_not_there_is_created(tmp_path):
     page = tmp_path / "results.md"
     write_blocks(page, "x", {"a": [Section(title="Suite a")]}, order=("a",))
     assert page.read_text().startswith("<!-- suite a -->\n\n## Suite a\n")
+
+
+def test_a_full_disk_leaves_the_page_as_it_was(tmp_path):
+    """Blocks of suites that took hours stay whole."""
+    page = tmp_path / "results.md"
+    page.write_text(PAGE)
+    with disk_of(60), pytest.raises(OSError, match="too large"):
+        write_blocks(page, "x", {"a": [Section(title="Suite a")]}, order=("a", "c"))
+    assert page.read_text() == PAGE
