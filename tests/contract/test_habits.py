@@ -1,6 +1,7 @@
 """The promises of the developers' commands, hooks and folders."""
 
 import ast
+import io
 import re
 from pathlib import Path
 
@@ -8,8 +9,8 @@ import grimp
 import pytest
 import yaml
 
+from tools import durations
 from tools.architecture import PACKAGES, page_with
-from tools.durations import seconds_by_file
 
 ROOT = Path(__file__).parents[2]
 MOST_MODULES = 8
@@ -98,7 +99,24 @@ def test_the_drawing_of_the_architecture_needs_its_place():
 def test_durations_are_added_up_file_by_file():
     """Setup and call of one file are one sum; other lines are none."""
     lines = ["1.50s call     tests/a.py::test_one[x]\n", "0.25s setup    tests/a.py::test_two\n", "2 passed in 3s\n"]
-    assert seconds_by_file(lines) == {"tests/a.py": 1.75}
+    assert durations.seconds_by_file(lines) == {"tests/a.py": 1.75}
+
+
+@pytest.mark.parametrize(
+    ("output", "status"),
+    [
+        ("= 2 passed in 3s =\n\n", 0),
+        ("= 1 failed, 2 passed in 3s =\n", 1),
+        ("pytest: error: unrecognized arguments: --x\n\n", 1),
+        ("INTERNALERROR> x\n", 1),
+        ("", 1),
+    ],
+)
+def test_durations_succeed_only_if_tests_have_passed(output, status, monkeypatch, capsys):
+    """`make test-durations` has the status of this end of its pipe."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(output))
+    assert durations.main() == status
+    assert capsys.readouterr().out.startswith(output)
 
 
 def test_no_struct_is_described_to_msgspec_while_threads_run():
