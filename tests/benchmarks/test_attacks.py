@@ -15,12 +15,13 @@ from trainer_hooks import wire
 
 def test_an_attack_that_should_get_in_is_read_and_must_not_be_refused():
     """A refusal is quick, so that the benchmark would tell how little a refusal costs."""
-    sent = []
+    sent, ends = [], threading.Event()
 
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             sent.append((body, self.headers.get("Content-Encoding", "")))
+            ends.set()
             self.send_response(413)
             self.end_headers()
             self.wfile.write(b"too large")
@@ -29,6 +30,6 @@ def test_an_attack_that_should_get_in_is_read_and_must_not_be_refused():
             """Print nothing."""
 
     with serving_requests(Refusing) as url, pytest.raises(RuntimeError, match="must answer 200, got 413"):
-        ATTACKS["one step, sent without end"](url, threading.Event())
+        ATTACKS["one step, sent without end"](url, ends)
     ((body, encoding),) = sent
     read_batch(body, media_type=wire.MSGPACK, encoding=encoding, settings=Settings(), now=time.time())
