@@ -22,6 +22,10 @@ def row(page, table, first):
     [
         ("[sudden failures in TRL](#failures-induced-in-trl), with the hooks", "Unseen seeds of the same causes"),
         ("the same, of causes for which no rule was made", "Causes that were added when the rules were fixed"),
+        (
+            "the same, of all causes with TRL's `RLOOTrainer`",
+            "Another trainer: TRL's RLOOTrainer, of which no rule has seen a run",
+        ),
     ],
 )
 def test_the_first_table_of_detection_has_the_results_of_suite_d(what, table):
