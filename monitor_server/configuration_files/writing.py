@@ -5,7 +5,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -52,11 +52,13 @@ def _open_beside(file: Path, target: Path) -> BinaryIO | None:
     # A name of its own: another command may write to the same file.
     partial = target.with_name(f"{uuid.uuid4().hex}.partial")
     try:
-        written = partial.open("xb")
-        if target.exists():
-            status = target.stat()
-            os.chown(partial, status.st_uid, status.st_gid)
-            shutil.copymode(target, partial)
+        with ExitStack() as closing:
+            written = closing.enter_context(partial.open("xb"))
+            if target.exists():
+                status = target.stat()
+                os.chown(partial, status.st_uid, status.st_gid)
+                shutil.copymode(target, partial)
+            closing.pop_all()
     except OSError as error:
         partial.unlink(missing_ok=True)
         if error.errno in IRREPLACEABLE and target.exists():
