@@ -168,7 +168,6 @@
   }
 
   function opened(api, asked) {
-    api.rlvitalsColumns = shownColumns(api).join();
     shownFor = askedOf(current);
     apply(api, asked);
     fitColumns(api);
@@ -186,6 +185,7 @@
 
   function apply(api, asked) {
     isOpening = true;
+    api.rlvitalsColumns ||= shownColumns(api).join(); // a view may be chosen before the table is opened
     const narrow = window.innerWidth < 700 ? "run,alerts,phase,sparkline" : api.rlvitalsColumns;
     const shown = (asked.get("columns") || narrow).split(",");
     const sorts = new Map((asked.get("sort") || "").split(",").map((sort) => sort.split(":")));

@@ -37,44 +37,31 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
 
 
-BROWSER = pytest.StashKey[Browser]()
-PROFILE = pytest.StashKey[BrowserContext]()
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The browser, once a module: while it lives, Playwright's event loop forbids every other in this thread."""
+    path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+    if path is None:
+        say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        say("chromium is needed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
 
 
-@pytest.fixture
-def folder(request: pytest.FixtureRequest) -> pytest.Dir:
-    """This folder, which ends before the tests of other folders: they may need an event loop in this thread."""
-    parent: pytest.Dir = request.node.getparent(pytest.Dir)
-    return parent
-
-
-@pytest.fixture
-def chromium(folder: pytest.Dir) -> Browser:
-    """The browser, once for this folder: while it lives, Playwright's event loop forbids every other in this thread."""
-    if BROWSER not in folder.stash:
-        path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-        if path is None:
-            say = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-            say("chromium is needed: apt-get install chromium")
-        playwright = sync_playwright().start()
-        folder.addfinalizer(playwright.stop)
-        folder.stash[BROWSER] = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        folder.addfinalizer(folder.stash[BROWSER].close)
-    return folder.stash[BROWSER]
-
-
-@pytest.fixture
-def profile(chromium: Browser, folder: pytest.Dir) -> BrowserContext:
-    """One browser profile for this folder: a page reuses the scripts that earlier pages have loaded and compiled.
+@pytest.fixture(scope="module")
+def profile(chromium: Browser) -> Iterator[BrowserContext]:
+    """One browser profile for each module: a page reuses the scripts that earlier pages have loaded and compiled.
 
     An empty page keeps the process that draws the pages; `visit` removes what a test has stored.
     """
-    if PROFILE not in folder.stash:
-        folder.stash[PROFILE] = chromium.new_context()
-        empty = folder.stash[PROFILE].new_page()
-        empty.route("**", lambda route: route.fulfill(body=""))
-        empty.goto("http://127.0.0.1/")
-    return folder.stash[PROFILE]
+    context = chromium.new_context()
+    empty = context.new_page()
+    empty.route("**", lambda route: route.fulfill(body=""))
+    empty.goto("http://127.0.0.1/")
+    yield context
+    context.close()
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from monitor_server.api.export import parquet as parquet_export
 from monitor_server.api.export import run_pages
 from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.commands import repeated_requests
+from monitor_server.commands.collector import export as export_command
 from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.http_server.read_limits import MAX_EXPORTS, MAX_EXPORTS_OF_ONE
@@ -234,11 +235,16 @@ def test_two_exports_to_one_file_spoil_neither_each_other_nor_a_file_of_the_user
     run_id = collector.run(run=run_name, records=[{"step": step, "scalars": {"a": 1.0}} for step in range(200)])
     other = tmp_path / "r.jsonl.partial"
     other.write_text("the user's own")
+    file = tmp_path / "r.jsonl"
+
+    def export(_):  # without Typer, which sets a variable of the process and takes it back
+        return export_command.run(run_id=run_id, output=file, url=collector.url)
+
     with ThreadPoolExecutor() as pool:
-        files = list(pool.map(lambda _: _export(collector, run_id, tmp_path / "r.jsonl"), range(4)))
-    assert files[0].read_bytes().count(b'"step"') == 200
+        assert list(pool.map(export, range(4))) == [0] * 4
+    assert file.read_bytes().count(b'"step"') == 200
     assert other.read_text() == "the user's own"
-    assert sorted(tmp_path.iterdir()) == [files[0], other]
+    assert sorted(tmp_path.iterdir()) == [file, other]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
