@@ -316,9 +316,11 @@
     return isEarly ? window.dash_clientside.no_update : { tries, href: window.location.href };
   }
 
-  /* Asks for the page of a link that was followed while nobody was signed in: it was refused. */
+  /* Asks for the page of a link that was followed while nobody was signed in: it was refused. The page that is still drawn
+     may be live meanwhile, by an answer that was late. */
   function askForPage() {
-    if (hasBegun && !live) window.dash_clientside.set_props("asked-address", { data: window.location.href });
+    if (!window.rlvitals.requests.isPageDue()) return;
+    window.dash_clientside.set_props("asked-address", { data: window.location.href });
   }
 
   /* A browser opens six connections to an address, and each stream holds one. So of the pages that nobody sees one listens

@@ -21,6 +21,7 @@
   const unanswered = new Set(); // for each click that is not answered yet, the names of what was clicked
   let asked = 0; // requests that are not answered yet
   let pages = 0; // that were drawn
+  let due = null; // the newest request for a page, until it is answered with one
   let slow = 0; // those of them that take long
   let answerMs = 0; // the longest answer since it was forgotten
   let failingTimer = null;
@@ -44,11 +45,17 @@
     asked += 1;
     if (isClick) unanswered.add(changed);
     try {
-      if (output === PAGE) await window.rlvitals.listen();
+      if (output === PAGE) {
+        due = options;
+        await window.rlvitals.listen();
+      }
       const answer = await ask(address, options, output, isClick);
       if (isClick && answer.headers.has(SAVED)) window.rlvitals.noteSaved(changed, began);
       if (page !== pages && !FRAME.test(output)) return nothing(); // Dash would write it into the page that is drawn now
-      if (output.startsWith(PAGE) && answer.status === 200) pages += 1;
+      if (output.startsWith(PAGE) && answer.status === 200) {
+        pages += 1;
+        if (due === options) due = null;
+      }
       return answer;
     } finally {
       asked -= 1;
@@ -157,6 +164,7 @@
   const requests = {
     FORMS,
     isAsking: () => asked > 0,
+    isPageDue: () => due !== null,
     longestMs: () => answerMs,
     forgetLongest: () => (answerMs = 0),
     leave: () => (isLeaving = true),

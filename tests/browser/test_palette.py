@@ -51,16 +51,21 @@ def test_enter_opens_what_is_typed_also_before_it_is_found(collector, visit):
     composed = "new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, isComposing: true})"
     field.evaluate(f"(field) => field.dispatchEvent({composed})")
     expect(palette).to_have_count(1)
-    held = []
+    held, is_over = [], []
 
     def hold(route):
-        held.append(route)
+        if is_over:
+            route.continue_()
+        else:
+            held.append(route)
 
-    page.route("**/_dash-update-component", hold)
+    page.route("**/_dash-update-component*", hold)
     page.keyboard.type("needle")
     page.keyboard.press("Enter")
     assert page.url == f"{collector.url}/compare"
-    page.unroute("**/_dash-update-component")
+    while not held:
+        page.wait_for_timeout(50)
+    is_over.append(True)
     for route in held:
         route.continue_()
     page.wait_for_url(f"**/runs/{run_id}")

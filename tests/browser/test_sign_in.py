@@ -171,6 +171,43 @@ def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, vis
     visit.complaints.clear()
 
 
+def test_a_link_followed_while_signed_out_leads_to_its_page_though_an_older_answer_is_late(guarded, visit):
+    """The late answer makes the page of the run live again, and the page of the link was refused."""
+    run, reader = guarded.send(guarded.secrets[0]), guarded.key("operate", name="anna")
+    page, other = visit.page, visit.page.context.new_page()
+    other.set_default_timeout(WAIT_MILLISECONDS)
+    page.goto(f"{guarded.live.url}/runs/{run}")
+    sign_in(page, reader)
+    page.get_by_text("Title, tags, notes, archive, delete").click()
+    page.get_by_label("Title").fill("left behind")
+    other.goto(f"{guarded.live.url}/rules")
+    expect(other.get_by_role("button", name="Sign out anna")).to_be_visible()
+    held = []
+
+    def hold(route):
+        if "...live.data" in route.request.post_data and not held:
+            held.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+    page.route("**/_dash-update-component*", hold)
+    page.evaluate("window.dash_clientside.set_props('run-refresh', { data: 1 })")
+    while not held:
+        page.wait_for_timeout(50)
+    other.get_by_role("button", name="Sign out anna").click()
+    other.wait_for_url("**/sign-in")
+    expect(page.locator("#live-state")).to_have_attribute("data-signed-out", "")
+    with page.expect_response(lambda answer: "_dash-update" in answer.url and answer.status == 401):
+        page.get_by_role("link", name="Rules").click()
+    ((route, late),) = held
+    route.fulfill(response=late)
+    expect(page).to_have_title("r · rlvitals")
+    sign_in(other, reader)
+    other.wait_for_url(f"{guarded.live.url}/")
+    expect(page.get_by_role("heading", level=1, name="Rules")).to_be_visible()
+    visit.complaints.clear()
+
+
 def test_the_option_of_the_command_that_makes_a_key_is_not_broken(guarded, visit):
     """No line ends between its hyphens: who copies it by eye would leave one out."""
     visit.page.goto(f"{guarded.live.url}/sign-in")

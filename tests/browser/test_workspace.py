@@ -268,6 +268,7 @@ def test_a_zoom_by_steps_is_none_of_an_axis_of_times(collector, visit):
     visit.page.locator("#workspace-axis").get_by_text("time").click()
     other = collector.run(run="other", records=steps(0, 300))
     visit.page.evaluate(f"window.rlvitals.openAddress('/runs/{other}?zoom=50,60')")
+    expect(visit.page.get_by_role("heading", level=1, name="other")).to_be_visible()
     visit.page.locator(".workspace-bar").scroll_into_view_if_needed()
     is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.range.join() === '50,60'")
 
