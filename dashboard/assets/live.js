@@ -316,8 +316,7 @@
     return isEarly ? window.dash_clientside.no_update : { tries, href: window.location.href };
   }
 
-  /* Asks for the page of a link that was followed while nobody was signed in: it was refused. The page that is still drawn
-     may be live meanwhile, by an answer that was late. */
+  /* Asks for the page of a link that was followed while nobody was signed in: it was refused. */
   function askForPage() {
     if (!window.rlvitals.requests.isPageDue()) return;
     window.dash_clientside.set_props("asked-address", { data: window.location.href });

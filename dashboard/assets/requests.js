@@ -20,7 +20,7 @@
   const newest = new Map(); // output of a callback -> its newest request
   const unanswered = new Set(); // for each click that is not answered yet, the names of what was clicked
   let asked = 0; // requests that are not answered yet
-  let pages = 0; // that were drawn
+  let pages = 0; // that were asked for, and that were drawn
   let due = null; // the newest request for a page, until it is answered with one
   let slow = 0; // those of them that take long
   let answerMs = 0; // the longest answer since it was forgotten
@@ -47,6 +47,7 @@
     try {
       if (output === PAGE) {
         due = options;
+        pages += 1; // a late answer to the page before would make that one live again
         await window.rlvitals.listen();
       }
       const answer = await ask(address, options, output, isClick);
