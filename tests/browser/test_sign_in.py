@@ -118,19 +118,25 @@ def test_a_session_ends_with_its_key(guarded, visit):
     visit.complaints.clear()  # the browser reports that the stream was refused
 
 
-def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, visit):
-    """The page shows its forms alone, and sends the text after a sign-in; to another person it shows nothing of it.
-
-    A link that is followed meanwhile leads to its page after the sign-in.
-    """
+def write_beside_another_tab(guarded, visit, title):
+    """Sign in, write a title in the form of a run, and open another tab; return the run, the key and both pages."""
     run, reader = guarded.send(guarded.secrets[0]), guarded.key("operate", name="anna")
     page, other = visit.page, visit.page.context.new_page()
     other.set_default_timeout(WAIT_MILLISECONDS)
     page.goto(f"{guarded.live.url}/runs/{run}")
     sign_in(page, reader)
     page.get_by_text("Title, tags, notes, archive, delete").click()
-    page.get_by_label("Title").fill("written for ten minutes")
+    page.get_by_label("Title").fill(title)
     other.goto(f"{guarded.live.url}/rules")
+    return run, reader, page, other
+
+
+def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, visit):
+    """The page shows its forms alone, and sends the text after a sign-in; to another person it shows nothing of it.
+
+    A link that is followed meanwhile leads to its page after the sign-in.
+    """
+    run, reader, page, other = write_beside_another_tab(guarded, visit, "written for ten minutes")
     other.get_by_role("button", name="Sign out anna").click()
     other.wait_for_url("**/sign-in")
     expect(page.locator("#live-state")).to_have_attribute("data-signed-out", "")
@@ -173,14 +179,7 @@ def test_what_is_written_in_a_form_stays_when_another_tab_signs_out(guarded, vis
 
 def test_a_link_followed_while_signed_out_leads_to_its_page_though_an_older_answer_is_late(guarded, visit):
     """The page of the run, which is still drawn, is not made live again by it."""
-    run, reader = guarded.send(guarded.secrets[0]), guarded.key("operate", name="anna")
-    page, other = visit.page, visit.page.context.new_page()
-    other.set_default_timeout(WAIT_MILLISECONDS)
-    page.goto(f"{guarded.live.url}/runs/{run}")
-    sign_in(page, reader)
-    page.get_by_text("Title, tags, notes, archive, delete").click()
-    page.get_by_label("Title").fill("left behind")
-    other.goto(f"{guarded.live.url}/rules")
+    _, reader, page, other = write_beside_another_tab(guarded, visit, "left behind")
     expect(other.get_by_role("button", name="Sign out anna")).to_be_visible()
     held = []
 

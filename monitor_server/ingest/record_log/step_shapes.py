@@ -5,10 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from monitor_server.errors import RecordError
 from monitor_server.ingest.validation.records import ValidRecord
+from monitor_server.ingest.validation.responses import DECODING_ERRORS
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.store.repositories import Repositories
@@ -18,7 +17,6 @@ __all__ = ["StepShapes"]
 
 log = logging.getLogger(__name__)
 
-BAD_RECORD: Final = (msgspec.MsgspecError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 MAX_STEPS: Final = 4_096
 # Ranks send summaries of one shape. A step may have any number of records. Summaries that differ from the records that
 # are not read here are left out when the step is merged.
@@ -95,6 +93,6 @@ def _shapes_of(run_id: str, step: int, body: bytes) -> dict[str, Shape]:
     """Return the shapes of a stored record; one that cannot be decoded has none, because other ranks still send."""
     try:
         return summary_shapes(wire.decode_record(body))
-    except BAD_RECORD as error:
+    except DECODING_ERRORS as error:
         log.warning("a stored record of step %d of run %s cannot be decoded: %s", step, run_id, error)
         return {}

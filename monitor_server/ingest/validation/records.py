@@ -31,7 +31,7 @@ from monitor_server.ingest.validation.fields import (
     safe_name,
 )
 from monitor_server.ingest.validation.layouts import Head, Layouts
-from monitor_server.ingest.validation.responses import BAD_NUMBER, ResponseReader
+from monitor_server.ingest.validation.responses import DECODING_ERRORS, ResponseReader
 from monitor_server.ingest.validation.shapes import Shape, check_summary, summary_shapes
 from monitor_server.settings import Settings
 from monitor_server.text_safety.printable import printable
@@ -145,7 +145,7 @@ class RecordReader:
                 body = wire.encode(msgspec.structs.replace(record, responses=[]) if sent else record)
             else:
                 body = bytes(raw)
-        except BAD_NUMBER as error:
+        except DECODING_ERRORS as error:
             if isinstance(error, RecordError):
                 raise
             raise InvalidRecord(printable(error, longest=ERROR_CHARS)) from error
@@ -263,7 +263,7 @@ def _decode_plain(raw: msgspec.Raw) -> wire.Record | None:
         return None
     try:
         record = wire.decode_record(raw)
-    except BAD_NUMBER:
+    except DECODING_ERRORS:
         return None
     return record if record.data_version is None and wire.encode(record) == bytes(raw) else None
 

@@ -10,12 +10,12 @@ from monitor_server.settings import Settings
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["BAD_NUMBER", "ResponseReader"]
+__all__ = ["DECODING_ERRORS", "ResponseReader"]
 
 log = logging.getLogger(__name__)
 
-BAD_NUMBER = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
-"""The errors that decoding raises for bytes that a trainer should not send."""
+DECODING_ERRORS = (msgspec.MsgspecError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
+"""The errors that decoding raises for bytes that a trainer should not send, and for damaged ones."""
 
 
 class ResponseReader:
@@ -40,7 +40,7 @@ class ResponseReader:
                 if self._media_type == wire.JSON:
                     wire.encode(response)  # refuses values that only JSON can express, such as an integer of 80 bits
                 responses.append(response)
-            except BAD_NUMBER as error:
+            except DECODING_ERRORS as error:
                 self._log_refusal(printable(error, longest=ERROR_CHARS))
         if len(sent) > self._settings.max_responses:
             self._log_refusal(f"a record had {len(sent)}, and RLVITALS_MAX_RESPONSES are read")

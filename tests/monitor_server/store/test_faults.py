@@ -1,7 +1,6 @@
 """Real faults of real databases are distinguished and counted."""
 
 import contextlib
-import resource
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from monitor_server.store import database
 from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
 from monitor_server.store.sqlite import connections
 from tests.databases import sqlite_only
+from tests.full_disk import disk_of
 from tests.live import eventually
 from tests.namespaces import can_have_own
 from tests.store_connections import current_connection, engine_of
@@ -64,19 +64,10 @@ def test_each_fault_of_a_file_has_its_name(store, monkeypatch):
     assert _counted(store) == {"locked": 1, "full": 1, "read_only": 1, "removed": 1}
 
 
-@pytest.fixture
-def failing_disk():
-    """No file of this process can grow, so SQLite meets an error for which it has no name."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @sqlite_only
-def test_a_disk_that_fails_is_said_in_the_words_of_the_system(store, failing_disk):
-    """SQLite reports every fault of a disk as a disk I/O error."""
-    failing_disk()
-    with pytest.raises(Unavailable, match=r"cannot write: disk I/O error \(File too large\)"):
+def test_a_disk_that_fails_is_said_in_the_words_of_the_system(store):
+    """No file can grow, for which SQLite has no name: it reports every such fault as a disk I/O error."""
+    with disk_of(0), pytest.raises(Unavailable, match=r"cannot write: disk I/O error \(File too large\)"):
         _execute(store, WRITE)
     assert _counted(store) == {"disk": 1}
 

@@ -1,7 +1,7 @@
 """Measures of a recorded run: its collapse, its drift before that, and whether it stayed healthy. Pure Python."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import fmean
@@ -16,6 +16,7 @@ __all__ = [
     "collapse_step",
     "drift",
     "has_diverged",
+    "observed",
     "rewards_of",
     "series",
     "smooth",
@@ -42,6 +43,11 @@ SURGE_STEPS = 5
 def series(rows: Sequence[Mapping[str, float]], name: str) -> list[float]:
     """Return a signal over the steps of a run; NaN where a step has none."""
     return [row.get(name, float("nan")) for row in rows]
+
+
+def observed(values: Iterable[float]) -> list[float]:
+    """Return the values that are not NaN, which stands for a step without one."""
+    return [value for value in values if not math.isnan(value)]
 
 
 def rewards_of(rows: Sequence[Mapping[str, float]], name: str = "reward/mean", *, steps: int = 0) -> list[float]:

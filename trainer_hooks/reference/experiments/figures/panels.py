@@ -9,7 +9,7 @@ from statistics import median
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from trainer_hooks.reference.experiments.measures import collapse_step, series, smooth
+from trainer_hooks.reference.experiments.measures import collapse_step, observed, series, smooth
 from trainer_hooks.reference.experiments.run_recording import Row
 
 __all__ = ["COLOURS", "FigurePanel", "Runs", "product", "running_sum", "signal", "steps_figure"]
@@ -143,7 +143,7 @@ def _arm(
 
 def _median_of_known(values: Sequence[float]) -> float:
     """Compute the median of the values that are not NaN; NaN where there is none."""
-    known = [value for value in values if not math.isnan(value)]
+    known = observed(values)
     return median(known) if known else math.nan
 
 

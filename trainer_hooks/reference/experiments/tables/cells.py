@@ -1,8 +1,9 @@
 """Formats numbers as cells of a table, with a minus sign that is as wide as a plus sign."""
 
-import math
 from collections.abc import Sequence
 from statistics import fmean, median
+
+from trainer_hooks.reference.experiments.measures import observed
 
 __all__ = ["difference_and_range", "format_signed", "mean_of_known", "median_and_range", "with_minus"]
 
@@ -19,7 +20,7 @@ def format_signed(value: float, digits: int) -> str:
 
 def mean_of_known(values: Sequence[float], form: str) -> str:
     """Format the mean of the steps that have a value; no response of a step may have been correct."""
-    known = [value for value in values if not math.isnan(value)]
+    known = observed(values)
     return with_minus(fmean(known), form) if known else "none"
 
 

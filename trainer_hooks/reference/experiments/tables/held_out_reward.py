@@ -1,11 +1,10 @@
 """Reward of held-out responses, as a Markdown table; a run without it is left out."""
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from trainer_hooks.reference.experiments.measures import rewards_of
+from trainer_hooks.reference.experiments.measures import observed, rewards_of
 from trainer_hooks.reference.experiments.tables.cells import median_and_range
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
@@ -34,7 +33,7 @@ def held_out_rewards(folder: Path, arm: str) -> list[tuple[float, float, float]]
 
 def _stretches(values: Sequence[float]) -> tuple[float, float, float] | None:
     """Compute the means of the first, the best and the last 20 steps in a row; None where nothing was observed."""
-    present = [value for value in values if not math.isnan(value)]
+    present = observed(values)
     if len(present) < BEST_STEPS:
         return None
     means = [fmean(present[at : at + BEST_STEPS]) for at in range(len(present) - BEST_STEPS + 1)]

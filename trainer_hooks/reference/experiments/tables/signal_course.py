@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from trainer_hooks.reference.experiments.measures import BLOCK, block_means
+from trainer_hooks.reference.experiments.measures import BLOCK, block_means, observed
 from trainer_hooks.reference.experiments.tables.cells import with_minus
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
 from trainer_hooks.reference.experiments.tables.outcomes import read_runs
@@ -50,5 +50,5 @@ def course_table(folder: Path, arm: str) -> str:
 
 
 def _median(values: Sequence[float], digits: str) -> str:
-    present = [value for value in values if not math.isnan(value)]
+    present = observed(values)
     return with_minus(median(present), digits) if present else "–"

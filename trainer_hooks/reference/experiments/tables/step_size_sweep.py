@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
+from trainer_hooks.reference.experiments.measures import observed
 from trainer_hooks.reference.experiments.tables.cells import format_signed
 from trainer_hooks.reference.experiments.tables.gwhes import ALL_ACTIONS, FIRST_ACTION
 from trainer_hooks.reference.experiments.tables.markdown import markdown_table
@@ -46,7 +47,7 @@ def sweep_table(folder: Path, arms: Iterable[str]) -> str:
 
 def _weights(values: Sequence[float]) -> tuple[str, str]:
     """Format the median of G and the share of questions with G > 0."""
-    present = [value for value in values if not math.isnan(value)]
+    present = observed(values)
     if not present:
         return "–", "–"
     return format_signed(median(present), 0), f"{sum(value > 0 for value in present) / len(present):.0%}"
