@@ -181,16 +181,17 @@ def test_a_link_followed_while_signed_out_leads_to_its_page_though_an_older_answ
     """The page of the run, which is still drawn, is not made live again by it."""
     _, reader, page, other = write_beside_another_tab(guarded, visit, "left behind")
     expect(other.get_by_role("button", name="Sign out anna")).to_be_visible()
-    held = []
+    chosen, answers = [], []
 
     def hold(route):
-        if "...live.data" in route.request.post_data and not held:
-            held.append((route, route.fetch()))
+        if "...live.data" in route.request.post_data and not chosen:
+            chosen.append(route)  # before the answer comes, because meanwhile other requests are handled
+            answers.append(route.fetch())
         else:
             route.continue_()
 
     page.route("**/_dash-update-component*", hold)
-    while not held:  # a question asked before the page is complete may be dropped
+    while not answers:  # a question asked before the page is complete may be dropped
         page.evaluate("window.dash_clientside.set_props('run-refresh', { data: Date.now() })")
         page.wait_for_timeout(500)
     other.get_by_role("button", name="Sign out anna").click()
@@ -198,7 +199,7 @@ def test_a_link_followed_while_signed_out_leads_to_its_page_though_an_older_answ
     expect(page.locator("#live-state")).to_have_attribute("data-signed-out", "")
     with page.expect_response(lambda answer: "_dash-update" in answer.url and answer.status == 401):
         page.get_by_role("link", name="Rules").click()
-    ((route, late),) = held
+    (route,), (late,) = chosen, answers
     with page.expect_response(lambda answer: "_dash-update" in answer.url and answer.status == 200):
         route.fulfill(response=late)
     sign_in(other, reader)
