@@ -46,7 +46,7 @@ from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps.detection import DetectionEngineFactory, Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.retention import REMOVED_FROM
+from monitor_server.store.repositories.retention.deletion import REMOVED_FROM
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["build_collector"]

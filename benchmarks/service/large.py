@@ -137,7 +137,7 @@ def _delete(address: str, database: str) -> None:
     try:
         while True:
             with store.read() as reading:
-                left = reading.retention.deleted_runs()
+                left = reading.deletion.deleted_runs()
             if not left:
                 return
             if time.monotonic() > end:

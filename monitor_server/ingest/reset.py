@@ -83,7 +83,7 @@ def _remove_some_rows(repositories: Repositories, run_id: str) -> None:
     """Remove the rows of removed attempts if they are few, so that the number of a stray attempt is free at once."""
     left = ROWS_REMOVED_AT_ONCE
     while left > 0:
-        removed = repositories.retention.remove_attempt_rows(run_id, limit=left)
+        removed = repositories.deletion.remove_attempt_rows(run_id, limit=left)
         if removed is None:
             return
         left -= max(1, removed[1])

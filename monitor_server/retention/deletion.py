@@ -28,7 +28,7 @@ def delete_run(
         UnknownRun: If there is no such run.
         RunActive: If its trainer sends, and the deletion is not forced.
     """
-    found = repositories.retention.statuses(now=now, deadlines=deadlines, run_id=run_id)
+    found = repositories.run_views.statuses(now=now, deadlines=deadlines, run_id=run_id)
     if not found:
         raise UnknownRun.by_id(run_id)
     return _delete(repositories, found, is_forced=is_forced, now=now)
@@ -43,7 +43,7 @@ def delete_project(
         UnknownProject: If no run belongs to it.
         RunActive: If the trainer of one of its runs sends, and the deletion is not forced. Then nothing is deleted.
     """
-    found = repositories.retention.statuses(now=now, deadlines=deadlines, project=project)
+    found = repositories.run_views.statuses(now=now, deadlines=deadlines, project=project)
     if not found:
         raise UnknownProject.by_name(project)
     return _delete(repositories, found, is_forced=is_forced, now=now)
@@ -60,5 +60,5 @@ def _delete(
             "first, or force the deletion (`rlvitals runs --force`, over HTTP force=true), after which the run "
             "starts again with the next batches of its trainer"
         )
-    repositories.retention.begin_deletion(found, now=now)
+    repositories.deletion.begin_deletion(found, now=now)
     return list(found)

@@ -8,7 +8,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.errors import SettingsConflict
 from monitor_server.settings import Settings
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.retention_limits import SavedLimit
+from monitor_server.store.repositories.retention.limits import SavedLimit
 
 __all__ = [
     "FIXED",

@@ -96,10 +96,10 @@ class RetentionPolicy:
         days = self._limits(repositories).run_days
         if days is None:
             return False
-        now, retention = self._clock(), repositories.retention
+        now = self._clock()
         since = now - days * DAY_SECONDS
         kept = [RUN_ID] if repositories.alerts.firing(RUN_ID) else []
-        old = retention.silent(
+        old = repositories.deletion.silent(
             since=since, now=now, deadlines=self._settings.deadlines, limit=RUNS_PER_SLICE, without=kept
         )
         if old:
@@ -110,15 +110,17 @@ class RetentionPolicy:
                     for run_id, project in old.items()
                 ]
             )
-            retention.begin_deletion(old, now=now)
+            repositories.deletion.begin_deletion(old, now=now)
         return len(old) == RUNS_PER_SLICE
 
     def find_tasks(self, repositories: Repositories) -> list[Task]:
         """Return the removals that are due, without the urgent ones."""
-        settings, retention, now = self._settings, repositories.retention, self._clock()
+        settings, now = self._settings, self._clock()
         limits = self._limits(repositories)
         since = now - SILENT_SECONDS
-        silent = retention.with_old_responses(silent_since=since, kept_steps=settings.response_steps)
+        silent = repositories.response_thinning.with_old_responses(
+            silent_since=since, kept_steps=settings.response_steps
+        )
         tasks = [Task(kind="old_responses", run_id=run_id) for run_id in silent]
         before = now - settings.audit_days * DAY_SECONDS
         is_held = self._may_be_ahead()
@@ -128,12 +130,12 @@ class RetentionPolicy:
             tasks.append(Task(kind="silences"))
         if limits.record_steps is not None:
             kept = limits.record_steps
-            found = retention.with_more_steps(kept)
+            found = repositories.record_thinning.with_more_steps(kept)
             tasks += [Task(kind="records", run_id=each, kept_steps=kept, limits=limits) for each in found]
         of_days: tuple[tuple[Kind, float | None, Callable[..., list[str]]], ...] = (
-            ("records", limits.record_days, retention.with_records),
-            ("responses", limits.response_days, retention.with_responses),
-            ("steps", limits.step_days, partial(retention.with_steps, most=limits.thinned_steps)),
+            ("records", limits.record_days, repositories.record_thinning.with_records),
+            ("responses", limits.response_days, repositories.response_thinning.with_responses),
+            ("steps", limits.step_days, partial(repositories.step_thinning.with_steps, most=limits.thinned_steps)),
         )
         for kind, days, find_old in of_days:
             if days is not None:
@@ -144,40 +146,45 @@ class RetentionPolicy:
 
     def find_urgent_tasks(self, repositories: Repositories) -> list[Task]:
         """Return the removals of deleted runs and of reset attempts: until they end, trainers may be refused."""
-        retention = repositories.retention
-        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in retention.deleted_runs()]
-        return tasks + [Task(kind="removed_attempts", run_id=each) for each in retention.with_removed_attempts()]
+        deletion = repositories.deletion
+        tasks = [Task(kind="deleted_run", run_id=run_id) for run_id in deletion.deleted_runs()]
+        return tasks + [Task(kind="removed_attempts", run_id=each) for each in deletion.with_removed_attempts()]
 
     def remove_slice(self, repositories: Repositories, task: Task) -> Removed:
         """Remove a bounded number of rows."""
-        retention = repositories.retention
         limits = task.limits
         if limits is not None and limits != self._limits(repositories):
             return Removed(table=task.kind, rows=0, rest=None)  # the next search uses the new limits
         if task.kind in ("audit_entries", "silences"):
             return self._remove_old(repositories, task)
         if task.kind == "deleted_run":
-            found = retention.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
+            found = repositories.deletion.remove_rows(task.run_id, limit=ROWS_PER_SLICE)
             return Removed(table="runs", rows=0, rest=None) if found is None else _removal_of(found, task)
         if task.kind == "removed_attempts":
-            found = retention.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
+            found = repositories.deletion.remove_attempt_rows(task.run_id, limit=ROWS_PER_SLICE)
             return Removed(table="attempts", rows=0, rest=None) if found is None else _removal_of(found, task)
         if task.kind == "old_responses":
             kept = self._settings.response_steps
-            rows, has_more = retention.thin_responses(task.run_id, kept_steps=kept, limit=ROWS_PER_SLICE)
+            rows, has_more = repositories.response_thinning.thin_responses(
+                task.run_id, kept_steps=kept, limit=ROWS_PER_SLICE
+            )
             return Removed(table="responses", rows=rows, rest=task if has_more else None)
         since = task.silent_since
         # A run that trains loses records every few seconds: its first slice is recorded. Otherwise the last one is.
-        is_first = task.kept_steps > 0 and not retention.has_thinned_records(task.run_id)
+        is_first = task.kept_steps > 0 and not repositories.record_thinning.has_thinned_records(task.run_id)
         if task.kind == "records":
-            rows, has_more = retention.thin_records(
+            rows, has_more = repositories.record_thinning.thin_records(
                 task.run_id, kept_steps=task.kept_steps, limit=ROWS_PER_SLICE, silent_since=since
             )
         elif task.kind == "responses":
-            rows, has_more = retention.remove_responses(task.run_id, limit=ROWS_PER_SLICE, silent_since=since)
+            rows, has_more = repositories.response_thinning.remove_responses(
+                task.run_id, limit=ROWS_PER_SLICE, silent_since=since
+            )
         else:
             most = self._settings.thinned_steps if limits is None else limits.thinned_steps
-            rows, stride = retention.thin_steps(task.run_id, most=most, silent_since=since, stride=task.stride)
+            rows, stride = repositories.step_thinning.thin_steps(
+                task.run_id, most=most, silent_since=since, stride=task.stride
+            )
             task, has_more = replace(task, stride=stride), stride is not None
         if rows and (is_first if task.kept_steps else not has_more):
             self._record(repositories, f"run.remove_{task.kind}", task.run_id, "as the settings of retention demand")

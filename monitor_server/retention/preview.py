@@ -9,7 +9,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import SavableLimits, limits_in_force
 from monitor_server.settings import Deadlines, Settings
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.retention_counts import Counted
+from monitor_server.store.repositories.retention.counts import Counted
 from monitor_server.store.time_limit import Deadline
 
 __all__ = ["COUNTING_SECONDS", "Removal", "preview_removals"]

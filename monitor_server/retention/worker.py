@@ -137,7 +137,7 @@ class RetentionWorker:
         while has_more and not self._is_stopping.is_set():
             begun = time.perf_counter()
             with self._store.write() as repositories:
-                has_more = repositories.retention.lock() and self._policy.begin_deletions(repositories)
+                has_more = repositories.lock_maintenance() and self._policy.begin_deletions(repositories)
             if has_more:
                 self._pause(begun)
 
@@ -148,7 +148,7 @@ class RetentionWorker:
         few.
         """
         with self._store.write() as repositories:
-            if not repositories.retention.lock():
+            if not repositories.lock_maintenance():
                 return None
             removed = [self._policy.remove_slice(repositories, task)]
             while task.kind == "deleted_run" and removed[-1].rest is not None and _rows(removed) < ROWS_PER_SLICE:

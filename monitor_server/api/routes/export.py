@@ -64,7 +64,7 @@ async def export_project(
     def find() -> Sequence[str]:
         now, deadlines = collector.clock(), collector.settings.deadlines
         with collector.store.read() as reading:
-            found = reading.retention.statuses(now=now, deadlines=deadlines, project=project)
+            found = reading.run_views.statuses(now=now, deadlines=deadlines, project=project)
         if not found:
             raise UnknownProject.by_name(project)
         return list(found)

@@ -9,6 +9,7 @@ from sqlalchemy.exc import DBAPIError
 from monitor_server.errors import Unavailable
 from monitor_server.store.database_state import DatabaseState, read_clock, read_state
 from monitor_server.store.faults import concerns_statement
+from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
 from monitor_server.store.repositories.action_links import ActionLinks
 from monitor_server.store.repositories.action_requests import ActionRequests
 from monitor_server.store.repositories.alert_history import AlertHistory
@@ -25,9 +26,12 @@ from monitor_server.store.repositories.notifications.messages import Notificatio
 from monitor_server.store.repositories.projection_queue import ProjectionQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.responses import Responses
-from monitor_server.store.repositories.retention import Retention
-from monitor_server.store.repositories.retention_counts import RetentionCounts
-from monitor_server.store.repositories.retention_limits import RetentionLimits
+from monitor_server.store.repositories.retention.counts import RetentionCounts
+from monitor_server.store.repositories.retention.deletion import Deletion
+from monitor_server.store.repositories.retention.limits import RetentionLimits
+from monitor_server.store.repositories.retention.record_thinning import RecordThinning
+from monitor_server.store.repositories.retention.response_thinning import ResponseThinning
+from monitor_server.store.repositories.retention.step_thinning import StepThinning
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_groups import RunGroups
 from monitor_server.store.repositories.run_views import RunViews
@@ -69,7 +73,10 @@ class Repositories:
         self.saved_views = SavedViews(connection)
         self.actions = Actions(connection)
         self.detector_states = DetectorStates(connection)
-        self.retention = Retention(connection)
+        self.deletion = Deletion(connection)
+        self.record_thinning = RecordThinning(connection)
+        self.response_thinning = ResponseThinning(connection)
+        self.step_thinning = StepThinning(connection)
         self.retention_counts = RetentionCounts(connection)
         self.retention_limits = RetentionLimits(connection)
         self.api_keys = ApiKeys(connection)
@@ -96,6 +103,10 @@ class Repositories:
             if concerns_statement(error):
                 raise
             raise Unavailable(f"the store cannot write: {one_line(error.orig)}; send again later") from error
+
+    def lock_maintenance(self) -> bool:
+        """Return whether this transaction may maintain the database; one collector at a time may."""
+        return try_lock(self._connection, AdvisoryLock.MAINTENANCE)
 
     def limit_lock_waits(self, seconds: float) -> None:
         """Limit the wait of each statement of this transaction for locks of others; SQLite has no such locks."""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from monitor_server.store.repositories.numbering import number_rows
 from monitor_server.store.repositories.removed_attempts import is_kept
-from monitor_server.store.repositories.step_thinning import beyond_first
+from monitor_server.store.repositories.step_ranges import beyond_first
 from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import alerts, responses
 from trainer_hooks import wire

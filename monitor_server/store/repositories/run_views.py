@@ -30,6 +30,17 @@ class RunViews:
         """Return the run in the form for readers, or None."""
         return next(iter(self._rows(_view(now, deadlines).where(runs.c.id == run_id))), None)
 
+    def statuses(
+        self, *, now: float, deadlines: Deadlines, run_id: str | None = None, project: str | None = None
+    ) -> dict[str, tuple[str, str]]:
+        """Return name and status of a run, or of all runs of a project, by id."""
+        query = select(runs.c.id, runs.c.name, status_column(now, deadlines)).where(runs.c.deleted_at.is_(None))
+        if run_id is not None:
+            query = query.where(runs.c.id == run_id)
+        if project is not None:
+            query = query.where(runs.c.project == project)
+        return {id_: (name, status) for id_, name, status in self._connection.execute(query)}
+
     def page(
         self,
         wanted: RunFilter,

@@ -342,7 +342,7 @@ def test_alerts_of_a_run_that_is_being_deleted_are_not_looked_for_again_and_agai
     silence = post(live, "/silences", project="default", minutes=5)
     collector = live.app.state.collector
     with collector.store.write() as repositories:
-        repositories.retention.begin_deletion([run_id], now=clock())
+        repositories.deletion.begin_deletion([run_id], now=clock())
         repositories.silences.end(silence["id"], by="ann", now=clock())
         assert not repositories.silences.has_due(now=clock())
         assert not collector.silencing.apply(repositories).has_more

@@ -303,7 +303,7 @@ def _change(live, run_id, change):
         assert live.pool.request("POST", f"{address}/reset", json={"attempt": 1}).status == 200
     else:
         with live.app.state.collector.store.write() as repositories:
-            assert repositories.retention.thin_steps(run_id, most=10)[0]
+            assert repositories.step_thinning.thin_steps(run_id, most=10)[0]
 
 
 def test_a_parquet_file_ends_where_its_run_ended_when_it_began(start_collector, monkeypatch):
@@ -355,7 +355,7 @@ def test_the_first_bytes_of_a_parquet_file_do_not_wait_for_its_rows(start_collec
     begun = parquet_export.export_parquet(store, [run_id])
     assert next(begun) == b"PAR1"
     with store.write() as repositories:
-        repositories.retention.begin_deletion([run_id], now=0.0)
+        repositories.deletion.begin_deletion([run_id], now=0.0)
     with pytest.raises(UnknownRun):
         next(begun)
 

@@ -184,7 +184,7 @@ class NotifiedTeam:
         if run.is_deleted or self.draw.random() < 0.5:
             return
         with self.store.write() as repositories:
-            repositories.retention.begin_deletion([run.id], now=self.clock.now)
+            repositories.deletion.begin_deletion([run.id], now=self.clock.now)
         run.is_deleted = True
         self.expected.forget_run(run.id)
 

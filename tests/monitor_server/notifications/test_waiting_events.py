@@ -129,7 +129,7 @@ def test_nothing_is_told_of_a_run_whose_deletion_has_begun(notified, clock):
     collector = notified.collector()
     run_id = notified.step(collector, 1, page=1.0)
     with notified.store.write() as repositories:
-        repositories.retention.begin_deletion([run_id], now=clock.now)
+        repositories.deletion.begin_deletion([run_id], now=clock.now)
     collector.look()
     assert notified.told() == []
     with notified.store.read() as repositories:
@@ -365,7 +365,7 @@ def test_a_failure_is_stored_while_the_run_of_the_alerts_about_the_collector_is_
     for attempt in range(4):
         if attempt == 3:  # the alert about the channel has opened
             with notified.store.write() as repositories:
-                repositories.retention.begin_deletion([wire.run_id(PROJECT, RUN)], now=clock.now)
+                repositories.deletion.begin_deletion([wire.run_id(PROJECT, RUN)], now=clock.now)
         collector.look()
         clock.now += 15
         collector.finish("hook", error="it refuses")

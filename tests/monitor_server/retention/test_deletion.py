@@ -12,7 +12,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention import policy, worker
 from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.settings import Settings
-from monitor_server.store.repositories import retention
+from monitor_server.store.repositories.retention import step_thinning
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
@@ -108,7 +108,7 @@ def test_the_name_of_a_deleted_project_leaves_the_audit_log(live, database_url):
             repositories, name="ci", scope=Scope.READ, project="50% 'off'", expires_at=None, author=ANYBODY, now=1.0
         )  # fmt: skip
         record_change(repositories, ANYBODY, "project.delete", "50% 'off'", now=2.0, project="50% 'off'")
-        repositories.retention.begin_deletion([run_id], now=3.0)
+        repositories.deletion.begin_deletion([run_id], now=3.0)
     eventually(lambda: not any(count_rows(database_url, run_id).values()))
     with live.app.state.collector.store.read() as repositories:
         deletion, key = repositories.audit_log.page(limit=9)
@@ -148,7 +148,7 @@ def test_a_run_that_begins_anew_is_not_removed_by_who_is_behind(start_collector,
     store, policy = live.app.state.collector.store, RetentionPolicy(Settings(), clock=clock)
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     with store.write() as repositories:
-        repositories.retention.begin_deletion([run_id], now=clock.now)
+        repositories.deletion.begin_deletion([run_id], now=clock.now)
         (task,) = policy.find_urgent_tasks(repositories)
         while policy.remove_slice(repositories, task).rest is not None:
             pass
@@ -179,7 +179,7 @@ def test_a_run_that_begins_anew_may_have_summaries_of_another_shape(live):
 
 def test_a_deleted_run_does_not_wait_for_what_the_settings_remove(start_collector, clock, database_url, monkeypatch):
     """Its trainer is refused until its rows are gone, and the old steps of many runs take hours to remove."""
-    monkeypatch.setattr(retention, "STEPS_PER_SLICE", 1)
+    monkeypatch.setattr(step_thinning, "STEPS_PER_SLICE", 1)
     limits = {"step_days": 30, "thinned_steps": 2, "stall_minimum_seconds": 1e9}
     live = start_collector(clock=clock, retention_seconds=0.05, **limits)
     records = [{"step": step, "scalars": {"a": 1.0}} for step in range(2_000)]

@@ -16,7 +16,7 @@ from monitor_server.ingest.reset import reset_run
 from monitor_server.settings import Settings
 from monitor_server.step_processing.steps.completion import step_bounds
 from monitor_server.step_processing.steps.rank_merging import merge_records
-from monitor_server.store.repositories import retention
+from monitor_server.store.repositories.retention import step_thinning
 from tests.monitor_server.simulated_collectors import (
     SimulatedCollector,
     SimulatedTrainer,
@@ -37,9 +37,9 @@ BOUNDS = step_bounds(SETTINGS)
 def small_removals(monkeypatch):
     """Let some rows fill what is usually removed at once, or kept around alerts."""
     monkeypatch.setattr(reset, "ROWS_REMOVED_AT_ONCE", 4)
-    monkeypatch.setattr(retention, "STEPS_PER_SLICE", 4)
+    monkeypatch.setattr(step_thinning, "STEPS_PER_SLICE", 4)
     for name in ("KEPT_ALERTS", "KEPT_BEFORE", "KEPT_AFTER"):
-        monkeypatch.setattr(retention, name, 1)
+        monkeypatch.setattr(step_thinning, name, 1)
 
 
 class MaintainedRun:
@@ -138,21 +138,21 @@ class MaintainedRun:
     def delete(self):
         """Delete the run, which begins anew once its rows are removed."""
         with self.store.write() as repositories:
-            repositories.retention.begin_deletion([self.run_id], now=self.clock.now)
+            repositories.deletion.begin_deletion([self.run_id], now=self.clock.now)
         self.forget_attempts(above=-1)
         self.clock.now += 1
 
     def remove_some(self):
         """Remove some rows of a deleted run or of removed attempts, and return whether there were any."""
         with self.store.write() as repositories:
-            removed = repositories.retention.remove_rows(self.run_id, limit=4)
-            return removed or repositories.retention.remove_attempt_rows(self.run_id, limit=4)
+            removed = repositories.deletion.remove_rows(self.run_id, limit=4)
+            return removed or repositories.deletion.remove_attempt_rows(self.run_id, limit=4)
 
     def thin_steps(self):
         """Thin a slice of the steps, and note which ones are gone."""
         with self.store.write() as repositories:
             before = self.rows(repositories)
-            repositories.retention.thin_steps(self.run_id, most=self.draw.choice((2, 4, 8)))
+            repositories.step_thinning.thin_steps(self.run_id, most=self.draw.choice((2, 4, 8)))
             gone = before.keys() - self.rows(repositories).keys()
         self.thinned |= gone
 
@@ -162,7 +162,7 @@ class MaintainedRun:
         with self.store.write() as repositories:
             if not repositories.runs.exists(self.run_id):
                 return
-            repositories.retention.thin_records(self.run_id, kept_steps=kept, limit=limit)
+            repositories.record_thinning.thin_records(self.run_id, kept_steps=kept, limit=limit)
             rows = self.rows(repositories)
             numbers = {step for _, step in [*rows, *self.thinned]}
             for attempt in repositories.attempts.ordinals(self.run_id):

@@ -103,7 +103,7 @@ def test_rows_of_an_attempt_are_not_removed_while_somebody_works_on_its_run(fill
     def remove():
         with store.write() as removing:
             removing.limit_lock_waits(0.05)
-            removing.retention.remove_attempt_rows(filled, limit=250)
+            removing.deletion.remove_attempt_rows(filled, limit=250)
 
     with store.write() as resetting:
         resetting.runs.lock(filled)

@@ -11,8 +11,9 @@ from monitor_server.retention.policy import ROWS_PER_SLICE, RetentionPolicy
 from monitor_server.settings import Settings
 from monitor_server.store import tables
 from monitor_server.store.database import Store
-from monitor_server.store.repositories import audit_log, retention
+from monitor_server.store.repositories import audit_log
 from monitor_server.store.repositories.log.blocks import SPAN, block_steps
+from monitor_server.store.repositories.retention import step_thinning
 from monitor_server.store.tables import records
 from tests.databases import sqlite_only
 from tests.live import eventually
@@ -59,7 +60,7 @@ def _share(total):
 
 def _runs_to_thin(live, **limits):
     with live.app.state.collector.store.read() as repositories:
-        return repositories.retention.with_steps(**limits)
+        return repositories.step_thinning.with_steps(**limits)
 
 
 def _tasks_of_runs(policy, repositories):
@@ -234,12 +235,12 @@ def test_a_run_that_sends_again_before_its_turn_loses_nothing(start_collector, d
 
 def _thin_steps(live, run_id, *, stride):
     with live.app.state.collector.store.write() as repositories:
-        return repositories.retention.thin_steps(run_id, most=64, stride=stride)
+        return repositories.step_thinning.thin_steps(run_id, most=64, stride=stride)
 
 
 def test_thinning_keeps_steps_whatever_their_numbers(start_collector, monkeypatch):
     """A run of as few steps as may stay loses none; of a longer one the first of every so many numbers stays."""
-    monkeypatch.setattr(retention, "STEPS_PER_SLICE", 50)
+    monkeypatch.setattr(step_thinning, "STEPS_PER_SLICE", 50)
     live = start_collector(stall_minimum_seconds=1e9)
     runs = {
         "odd": (range(5, 505, 10), 1),
@@ -283,7 +284,7 @@ def test_old_responses_that_a_run_leaves_when_it_ends_are_thinned(keeping, datab
 
     def due(kept_steps):
         with live.app.state.collector.store.read() as repositories:
-            return repositories.retention.with_old_responses(silent_since=clock.now, kept_steps=kept_steps)
+            return repositories.response_thinning.with_old_responses(silent_since=clock.now, kept_steps=kept_steps)
 
     eventually(lambda: due(10) == [])
     assert due(9) == [run_id]
@@ -321,10 +322,10 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
     sizes = []
     for _ in range(3):
         with store.write() as repositories:
-            assert repositories.retention.lock()
+            assert repositories.lock_maintenance()
             if other.is_shared:
                 with other.write() as others:
-                    assert not others.retention.lock()
+                    assert not others.lock_maintenance()
             sizes.append(policy.remove_slice(repositories, task))
     whole_blocks = ROWS_PER_SLICE // SPAN * SPAN
     assert [(slice_.rows, slice_.rest is not None) for slice_ in sizes] == [
@@ -332,11 +333,11 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
     ]  # fmt: skip
     assert _bodies(database_url, run_id) == {(step, 0) for step in range(end - SPAN, end)}
     with store.read() as repositories:
-        assert [repositories.retention.with_more_steps(kept) for kept in (1, 2)] == [[], [run_id]]
+        assert [repositories.record_thinning.with_more_steps(kept) for kept in (1, 2)] == [[], [run_id]]
     live.send(run="r", records=[_step(end)])
     eventually(lambda: live.is_projected(run_id))
     with store.read() as repositories:
-        assert repositories.retention.with_more_steps(1) == [run_id]
+        assert repositories.record_thinning.with_more_steps(1) == [run_id]
     other.close()
 
 
@@ -390,8 +391,8 @@ def test_more_runs_than_a_statement_has_parameters_are_deleted(keeping, database
     runs = 70_000 if database_url.startswith("postgresql") else 300_000
     live = keeping(role="web")
     with live.app.state.collector.store.write() as repositories:
-        repositories.retention.begin_deletion([f"{number:x}" for number in range(runs)], now=1.0)
-        assert repositories.retention.deleted_runs() == []
+        repositories.deletion.begin_deletion([f"{number:x}" for number in range(runs)], now=1.0)
+        assert repositories.deletion.deleted_runs() == []
 
 
 def test_a_record_of_a_thinned_step_brings_the_whole_step_back(keeping, clock):

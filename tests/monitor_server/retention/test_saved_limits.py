@@ -15,7 +15,7 @@ from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.retention.preview import preview_removals
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
-from monitor_server.store.repositories import retention
+from monitor_server.store.repositories.retention import step_thinning
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
@@ -159,13 +159,13 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
     clock.now += 1
     with store.write() as repositories:
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted_runs() == []
+        assert repositories.deletion.deleted_runs() == []
         found = preview_removals(repositories, Settings(), {"run_days": 0}, now=clock.now)
         assert [each.runs for each in found] == [0]
     clock.now += 10 * DAY
     with store.write() as repositories:
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted_runs() == [run_id]
+        assert repositories.deletion.deleted_runs() == [run_id]
 
 
 @sqlite_only
@@ -177,7 +177,7 @@ def test_old_runs_are_deleted_some_in_each_transaction(store, append, clock, mon
     policy = RetentionPolicy(Settings(run_days=7.0), clock=clock)
     with store.write() as repositories:
         assert policy.begin_deletions(repositories)
-        assert len(repositories.retention.deleted_runs()) == 2
+        assert len(repositories.deletion.deleted_runs()) == 2
     worker = RetentionWorker(store, policy, interval_seconds=3600.0)
     worker.start()
 
@@ -208,7 +208,7 @@ def test_alerts_about_the_collector_are_deleted_once_they_are_old_and_none_fires
     def deleted():
         with store.write() as repositories:
             policy.begin_deletions(repositories)
-            return repositories.retention.deleted_runs()
+            return repositories.deletion.deleted_runs()
 
     update(failing)
     clock.now += 30 * DAY
@@ -231,21 +231,21 @@ def test_nothing_is_removed_for_its_age_while_the_clock_may_be_wrong(guarded, cl
     with store.write() as repositories:
         assert not policy.deletes_runs(repositories)
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted_runs() == []
+        assert repositories.deletion.deleted_runs() == []
         (task,) = policy.find_tasks(repositories)
         assert (task.kind, task.kept_steps) == ("records", 10)
     wrong[0] = False
     with store.write() as repositories:
         assert policy.deletes_runs(repositories)
         policy.begin_deletions(repositories)
-        assert repositories.retention.deleted_runs() == [run_id]
+        assert repositories.deletion.deleted_runs() == [run_id]
         assert "audit_entries" in {task.kind for task in policy.find_tasks(repositories)}
 
 
 def test_a_limit_that_is_saved_while_data_is_removed_needs_no_wait(start_collector, clock, database_url, monkeypatch):
     """The removal under way ends, and the next search does not wait for the usual interval."""
     for name in ("STEPS_PER_SLICE", "KEPT_BEFORE"):
-        monkeypatch.setattr(retention, name, 1)
+        monkeypatch.setattr(step_thinning, name, 1)
     guarded = Guarded(start_collector(clock=clock, retention_seconds=3600.0))
     admin = guarded.key("admin", name="root")
     run_id = guarded.send(admin, steps=200)

@@ -484,7 +484,7 @@ def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
     run_id = bench.step(1, s=2.0)
     projection.project(bench.store, run_id)
     with bench.store.write() as repositories:
-        repositories.retention.begin_deletion([other_id], now=1.0)
+        repositories.deletion.begin_deletion([other_id], now=1.0)
     bench.step(2, s=0.0)
     projection.project(bench.store, run_id)
     assert bench.episodes(run_id) == [(1, None)]

@@ -100,7 +100,7 @@ def test_a_run_whose_slice_was_refused_is_projected_anew_at_once(store, scripted
 
     def thin():  # as retention and a reset do, it makes a slice that is under way void
         with store.write() as repositories:
-            repositories.retention.thin_steps(run_id, most=1000)
+            repositories.step_thinning.thin_steps(run_id, most=1000)
 
     interrupted = Between(store, before=thin)
     projector = Projector(interrupted, projection, settings=Settings(), clock=clock, publish=lambda _: None)

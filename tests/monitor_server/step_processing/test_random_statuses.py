@@ -144,7 +144,7 @@ class Life(Comparison):
                 options["world_size"] = draw.choice((1, 2, 3))
             for run_id in (self.cut_id, self.whole_id):
                 reset_run(repositories, run_id, now=self.clock.now, **options)
-                while repositories.retention.remove_attempt_rows(run_id, limit=100):
+                while repositories.deletion.remove_attempt_rows(run_id, limit=100):
                     pass
         self.stored = {key for key in self.stored if key[0] <= numbers[options["attempt"] - 1]}
         self.settle_and_check()  # the next batch of a rank raises a number of ranks that was too low
@@ -160,9 +160,9 @@ class Life(Comparison):
         """Delete both runs, which begin anew with the next batch."""
         with self.collectors[0].store.write() as repositories:
             both = [self.cut_id, self.whole_id]
-            repositories.retention.begin_deletion(both, now=self.clock.now)
+            repositories.deletion.begin_deletion(both, now=self.clock.now)
             for run_id in both:
-                while repositories.retention.remove_rows(run_id, limit=100):
+                while repositories.deletion.remove_rows(run_id, limit=100):
                     pass
         self.stored, self.is_known = set(), False
         self.clock.now += 1

@@ -145,8 +145,8 @@ def test_a_step_that_is_sent_anew_after_retention_has_removed_it_is_merged_of_wh
     projection = create_projection()
     _project(store, projection, run_id)
     with store.write() as repositories:
-        assert repositories.retention.thin_records(run_id, kept_steps=0, limit=100) == (6, False)
-        assert repositories.retention.thin_steps(run_id, most=2) == (1, None)
+        assert repositories.record_thinning.thin_records(run_id, kept_steps=0, limit=100) == (6, False)
+        assert repositories.step_thinning.thin_steps(run_id, most=2) == (1, None)
     for number, rank in enumerate(both):
         summaries = {"loss": {"type": "moments", "sum": 6.0 + 2.0 * number, "count": 1}}
         append(records=[{"step": 1, "seq": 9, "summaries": summaries}], **rank)

@@ -159,7 +159,7 @@ def test_a_collector_that_is_too_busy_is_asked_again(start_collector, tmp_path, 
     rows = [{"step": step, "reward": 0.5} for _ in range(12) for step in (1, 2)]
     assert replay(live, written(tmp_path / "busy.jsonl", rows)) == 0
     with live.app.state.collector.store.read() as reading:
-        (run,) = reading.retention.statuses(now=time.time(), deadlines=live.app.state.collector.settings.deadlines)
+        (run,) = reading.run_views.statuses(now=time.time(), deadlines=live.app.state.collector.settings.deadlines)
         assert len(reading.attempts.ordinals(run)) == 12
 
 

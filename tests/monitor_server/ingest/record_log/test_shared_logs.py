@@ -132,7 +132,7 @@ def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, cl
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda others, runs: others.retention.begin_deletion(runs, now=0.0), id="delete"),
+        pytest.param(lambda others, runs: others.deletion.begin_deletion(runs, now=0.0), id="delete"),
         pytest.param(lambda others, _: others.projection_queue.release("projector"), id="release"),
     ],
 )

@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Select, false, func, or_, select, tuple_
 
 from monitor_server.settings import Deadlines
+from monitor_server.store.repositories.retention.newest_steps import first_of_newest
 from monitor_server.store.repositories.run_status import is_active_column
-from monitor_server.store.repositories.step_thinning import first_of_newest
 from monitor_server.store.tables import records, responses, runs, steps
 from monitor_server.store.time_limit import Deadline, OutOfTimeError
 
