@@ -22,7 +22,17 @@ from monitor_server.detection.protocol import SEEN_SHARE, Finding, Observation, 
 from monitor_server.detection.statistics.robust import noise_scale
 from monitor_server.detection.statistics.state import Stateful, take_newest
 
-__all__ = ["BUILTIN", "CLASSES", "AlarmGate", "Calibration", "Profile", "RunScore", "conformal_factor", "runs_needed"]
+__all__ = [
+    "BUILTIN",
+    "CLASSES",
+    "AlarmGate",
+    "BatchClass",
+    "Calibration",
+    "Profile",
+    "RunScore",
+    "conformal_factor",
+    "runs_needed",
+]
 
 REWARD = "reward/mean"
 CLASS_ROWS = 20
@@ -92,12 +102,20 @@ class BatchClass(Stateful):
 
     def __init__(self) -> None:
         self.rewards: deque[float] = deque(maxlen=CLASS_ROWS)
+        self.rows = 0  # the number of rows until the class was known
         self.name: str | None = None
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; for older versions, which did not count rows, each row had a reward."""
+        super().load(state)
+        if "rows" not in state:
+            self.rows = len(self.rewards)
 
     def update(self, observation: Observation) -> str | None:
         """Process one step and return the class, or None while it is unknown."""
         if self.name is not None:
             return self.name
+        self.rows += 1
         reward = observation.finite.get(REWARD)
         if reward is not None:
             self.rewards.append(reward)
@@ -107,9 +125,10 @@ class BatchClass(Stateful):
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
         """Determine the class again if it rests on rows that are replaced."""
-        if left < CLASS_ROWS:
+        if left < self.rows:
             self.name = None
-            take_newest(self.rewards, len(self.rewards) - left)
+            take_newest(self.rewards, self.rows - left)
+            self.rows = left
 
 
 class AlarmGate(Stateful):

@@ -89,7 +89,9 @@ class Engine:
             self._findings = self._gate.update(observation, self._held.update(observation, found))
             self._phase = self._phases.update(observation.finite, self._findings)
             self._drift_input = self._phases.drift_input
-            self._forecast = self._forecaster.forecast(self._detectors, self._findings, self._phase, self._drift_input)
+            self._forecast = self._forecaster.forecast(
+                observation.finite, self._detectors, self._findings, self._phase, self._drift_input
+            )
             if self._budget is not None:  # last: a page that is held back changes neither phase nor forecast
                 self._findings = self._budget.update(self._findings)
             for kind in observation.acknowledged:
@@ -106,6 +108,11 @@ class Engine:
     def detectors(self) -> Mapping[str, StreamDetector]:
         """The detectors by name, for reading: only the engine updates them."""
         return self._detectors
+
+    @property
+    def forecaster(self) -> Forecaster:
+        """The forecaster with the evidence of the newest step, for reading: only the engine updates it."""
+        return self._forecaster
 
     def acknowledge(self, acknowledgement: Acknowledgement) -> None:
         """Process a person's acknowledgement of an alert; its effect begins at the next step.

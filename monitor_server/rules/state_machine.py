@@ -245,6 +245,8 @@ class Machine:
         return samples[0]
 
     def _keep(self, rule: ChangeRule, sample: Sample) -> None:
+        if math.isnan(sample.value):
+            return  # every later comparison with it would be undecided
         samples = self.state.samples
         if samples:
             newest = samples[-1]

@@ -17,7 +17,7 @@ from benchmarks.detection.suites.real_logs.by_repository import repository
 from benchmarks.detection.suites.real_logs.corpus import labelled_corpus
 from benchmarks.detection.suites.recordings import recordings
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.forecast.evidence import EVIDENCE, Evidence
+from monitor_server.detection.forecast.evidence import EVIDENCE
 from monitor_server.detection.protocol import Observation
 
 __all__ = ["Rows", "authored_rows", "induced_rows", "real_rows", "recorded_rows"]
@@ -126,12 +126,12 @@ def _real(run: LabelledRun) -> Rows:
 
 
 def _rows(run: LabelledRun, observations: Sequence[Observation], *, unit: str, group: str) -> Rows:
-    engine, reader, found, has_ratios = Engine(), Evidence(), [], []
+    engine, found, has_ratios = Engine(), [], []
     for observation in observations:
         assessment = engine.update(observation)
-        read = reader.update(engine.detectors, assessment.findings)
+        read = engine.forecaster.read(engine.detectors, assessment.findings)
         found.append([read.get(name, 0.0) for name in NAMES])
-        has_ratios.append(reader.ratios.is_observed)
+        has_ratios.append(engine.forecaster.ratios.is_observed)
     steps = np.array([observation.step for observation in observations])
     collapse = run.truth.collapse
     end = len(steps) - 1 if collapse is None else int(np.searchsorted(steps, collapse))

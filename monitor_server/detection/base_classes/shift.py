@@ -1,6 +1,6 @@
 """Base class of the detectors of a departure of one signal. Each consists of a name, a size and a reason."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from monitor_server.detection.base_classes.detector import StreamDetector
@@ -11,6 +11,7 @@ from monitor_server.detection.statistics.departure import Departure, Size
 __all__ = ["ShiftDetector"]
 
 QUIET_ROWS = 3
+RENAMED_ROWS = 5
 HELD_ROWS = 40  # after this many rows the new level becomes the baseline
 
 
@@ -18,7 +19,9 @@ class ShiftDetector(StreamDetector):
     """Reports a finding while one signal is away from the baseline that it had when it departed.
 
     The finding ends after 3 rows in which the level has come back by half, or after 40 rows, when the new level becomes
-    a baseline. Subclasses set ``reads`` and ``size``; the first signal of ``reads`` in a step is used.
+    a baseline. Subclasses set ``reads`` and ``size``; the first signal of ``reads`` that the run sends is used. Another
+    one replaces it, with a new baseline, once it comes first in 5 rows in succession: fewer rows without a signal, or
+    with a better one, are no reason to discard a baseline.
 
     Attributes:
         size: The size of a departure.
@@ -34,6 +37,7 @@ class ShiftDetector(StreamDetector):
         self.departure = Departure(self.size)
         self._departs: Callable[[float], bool] = self.departure.update
         self.signal = self.reads[0]
+        self.renamed = 0  # the number of successive rows in which another signal comes first
         self.from_level: float | None = None
         self.to_level = 0.0
         self.opened: int | None = None
@@ -43,12 +47,12 @@ class ShiftDetector(StreamDetector):
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         value = observation.finite.get(self.signal)
-        if value is None:
-            found = first_finite(observation.finite, self.reads)
-            if found is None:
+        if value is None or self.signal != self.reads[0]:
+            value = self._choose(observation.finite)
+            if value is None:
                 return ()
-            self.signal, value = found
-            self._rebaseline()
+        else:
+            self.renamed = 0
         departs = self._departs(value) and self._is_confirmed(observation)
         if self.from_level is None:
             if not departs:
@@ -62,6 +66,21 @@ class ShiftDetector(StreamDetector):
             return ()
         # A rewind may have taken back so many rows that there is no level yet.
         return [self._build_finding(observation, value if level is None else level)]
+
+    def _choose(self, finite: Mapping[str, float]) -> float | None:
+        """Return the value of the signal, or of another one that now replaces it."""
+        found = first_finite(finite, self.reads)
+        if found is None:
+            return None
+        if found[0] == self.signal:
+            self.renamed = 0
+            return found[1]
+        self.renamed += 1
+        if self.departure.values and self.renamed < RENAMED_ROWS:
+            return finite.get(self.signal)
+        self.signal, self.renamed = found[0], 0
+        self._rebaseline()
+        return found[1]
 
     def _is_confirmed(self, observation: Observation) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a departure counts at this step."""
@@ -111,6 +130,7 @@ class ShiftDetector(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
+        self.renamed = 0
         if self.opened is not None and step <= self.opened:
             self._close()
 

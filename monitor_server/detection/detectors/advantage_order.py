@@ -1,6 +1,7 @@
 """Order of advantages: the advantages of the update do not follow the rewards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.protocol import Finding, Observation, Severity
@@ -37,8 +38,8 @@ class AdvantageOrder(StreamDetector):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows = 0
-        self.linear = 0
+        self.right: int | None = None  # the first step at which the rule did not hold
+        self.linear = 0  # the number of successive rows at 1; from 4 on every row counts
         self.wrong = 0
         self.since: int | None = None
 
@@ -46,11 +47,11 @@ class AdvantageOrder(StreamDetector):
         value = observation.finite.get(SIGNAL)
         if value is None:
             return ()
-        self.rows += 1
         was_linear = self.linear >= ROWS_LINEAR
-        is_checked = was_linear or self.rows == self.wrong + 1  # all rows so far were wrong
+        self.linear = self.linear + 1 if was_linear or value >= LINEAR else 0
+        is_checked = was_linear or self.right is None  # all rows so far were wrong
         if not is_checked or value >= (LOST if was_linear else OPPOSED):
-            self.linear = self.linear if was_linear else (self.linear + 1 if value >= LINEAR else 0)
+            self.right = observation.step if self.right is None else self.right
             self.wrong, self.since = 0, None
             return ()
         self.since = observation.step if self.since is None else self.since
@@ -76,5 +77,19 @@ class AdvantageOrder(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
-        if self.since is not None and step <= self.since:
+        if self.since is not None and (step <= self.since or not self.wrong):
             self.wrong, self.since = 0, None
+        if self.right is not None and step <= self.right:
+            self.right = None
+
+    def take_back(self, rows: int, left: int) -> None:
+        """Count the newest rows no longer, neither as wrong nor as rows at 1."""
+        super().take_back(rows, left)
+        self.wrong, self.linear = max(0, self.wrong - rows), max(0, self.linear - rows)
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Restore a saved state; older versions counted all rows, and those at 1 up to 4."""
+        super().load(state)
+        if (rows := state.get("rows")) is not None:
+            self.right = -1 if rows > self.wrong else None
+            self.linear = rows if self.linear >= ROWS_LINEAR else self.linear

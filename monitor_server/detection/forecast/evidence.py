@@ -8,7 +8,6 @@ from monitor_server.detection.base_classes.detector import StreamDetector
 from monitor_server.detection.base_classes.held_findings import LONGEST_GAP
 from monitor_server.detection.detectors.death_spiral import DeathSpiral
 from monitor_server.detection.detectors.paired_drift import PairedDrift
-from monitor_server.detection.detectors.ratio_tail import RatioTail
 from monitor_server.detection.detectors.run_collapsed import RunCollapsed
 from monitor_server.detection.forecast.ratio_rise import RatioRise
 from monitor_server.detection.protocol import Finding, Severity
@@ -59,17 +58,19 @@ class Evidence(Stateful):
         self.rows = left
         self.opened = {name: row for name, row in self.opened.items() if row <= left}
 
-    def update(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> dict[str, float]:
-        """Process a row and read its evidence, after the detectors have processed it."""
-        self.follow(detectors, findings)
-        return self.read(detectors, findings)
+    def follow(
+        self, finite: Mapping[str, float], detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]
+    ) -> None:
+        """Update the memory for one row: the row at which each alarm opened, and the beginning of the ratios.
 
-    def follow(self, detectors: Mapping[str, StreamDetector], findings: Sequence[Finding]) -> None:
-        """Update the memory for one row: the row at which each alarm opened, and the beginning of the ratios."""
-        spiral, tail = detectors["death_spiral"], detectors["ratio_tail"]
-        assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names them so
-        assert isinstance(tail, RatioTail)  # noqa: S101
-        self._ratio_rise = self.ratios.update(spiral.channels["ratio"], tail, muted=spiral.muted > 0)
+        Args:
+            finite: The finite signals of the row.
+            detectors: The detectors, which have processed the row.
+            findings: What they have found in it.
+        """
+        spiral = detectors["death_spiral"]
+        assert isinstance(spiral, DeathSpiral)  # noqa: S101 - the registry names it so
+        self._ratio_rise = self.ratios.update(finite, muted=spiral.muted > 0)
         self.rows = rows = self.rows + 1
         if not (findings or self.opened):
             return

@@ -15,13 +15,14 @@ class Forecaster(Evidence):
 
     def forecast(
         self,
+        finite: Mapping[str, float],
         detectors: Mapping[str, StreamDetector],
         findings: Sequence[Finding],
         phase: Phase,
         drift_input: DriftInput,
     ) -> Forecast | None:
         """Process one row and return its forecast, or None if the run has already collapsed."""
-        self.follow(detectors, findings)
+        self.follow(finite, detectors, findings)
         if phase is Phase.COLLAPSED:
             return None
         model = model_for(drift_input, observes_ratios=self.ratios.is_observed)

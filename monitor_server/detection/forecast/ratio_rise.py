@@ -2,9 +2,8 @@
 
 import math
 from collections import deque
+from collections.abc import Mapping
 
-from monitor_server.detection.detector_parts.surge import Surge
-from monitor_server.detection.detectors.ratio_tail import RatioTail
 from monitor_server.detection.statistics.robust import median
 from monitor_server.detection.statistics.state import Stateful, take_newest
 from monitor_server.detection.statistics.streaming import Ema
@@ -33,26 +32,23 @@ class RatioRise(Stateful):
         self.first: list[float] = []
         self.level = Ema(0.2)
         self.trail: deque[float] = deque(maxlen=TRAIL)  # the average after each of the newest values
-        self.seen = 0  # the number of values in the channel's history, which shows whether a row had one
         self.unobserved = 0  # the number of rows since the last value
         self._origin: float | None = None
 
-    def update(self, channel: Surge, tail: RatioTail, *, muted: bool) -> float:
-        """Read a row after the detectors; return R, at least 0 and at most ln 100.
+    def update(self, finite: Mapping[str, float], *, muted: bool) -> float:
+        """Process a row; return R, at least 0 and at most ln 100.
 
         Args:
-            channel: The logarithms of the ratios.
-            tail: It shows which ratios they are.
-            muted: Whether the channel leaves out the row, because its ratio has no meaning.
+            finite: The finite signals of the row.
+            muted: Whether the row is left out, because its ratio has no meaning.
         """
-        history, seen = channel.history, self.seen
-        self.seen = history.seen
-        if self.seen in {0, seen} or tail.signal != PERCENTILE:  # 0 after the channel was interrupted
+        ratio = finite.get(PERCENTILE, 0.0)
+        if muted or ratio <= 0.0:
             self.unobserved += not muted
             if not self.is_observed:
                 return 0.0
         else:
-            self.unobserved, value = 0, history.values[-1]
+            self.unobserved, value = 0, math.log(ratio)
             self.trail.append(self.level.update(value))
             if len(self.first) < FIRST:
                 self.first.append(value)

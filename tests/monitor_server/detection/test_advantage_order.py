@@ -1,5 +1,6 @@
 """Advantages that do not follow the rewards: where that is a fault, and where it belongs to the algorithm."""
 
+import math
 import random
 
 import pytest
@@ -48,3 +49,45 @@ def test_a_rewind_to_before_the_fault_withdraws_it():
         found = judge.update(Observation(step=step, signals={SIGNAL: 1.0 if step < 10 else 0.0}))
     assert found
     assert not judge.update(Observation(step=8, attempt=2, signals={SIGNAL: 0.0}))
+
+
+def rewound(first, again, *, back_to):
+    """Return the steps at which a finding holds in the second attempt, which goes back to a step."""
+    judge = AdvantageOrder()
+    for step, value in enumerate(first):
+        judge.update(Observation(step=step, signals={SIGNAL: value}))
+    steps = enumerate(again, start=back_to)
+    return [step for step, value in steps if judge.update(Observation(step=step, attempt=2, signals={SIGNAL: value}))]
+
+
+def test_a_wrong_sign_is_found_again_after_a_rewind_whatever_the_replaced_rows_held():
+    """All rows that are left were wrong; a row that was right counts only if it is left."""
+    wrong = [-0.9] * 6
+    assert rewound([math.nan, *wrong], wrong, back_to=1) == [3, 4, 5, 6]
+    assert rewound([*wrong, 0.2], wrong, back_to=6) == [8, 9, 10, 11]
+    assert rewound([0.2, *wrong], wrong, back_to=1) == []
+    assert rewound(wrong, wrong, back_to=4) == [4, 5, 6, 7, 8, 9]  # three in a row with those that are left
+    assert rewound(wrong[:3], wrong, back_to=2) == [2, 3, 4, 5, 6, 7]
+
+
+def test_rows_at_1_that_a_rewind_replaces_do_not_show_that_the_advantages_are_rewards_less_a_mean():
+    """A critic's advantages were at 1 in the replaced rows alone, or at 1 in three of the rows that are left."""
+    lost = [0.97] * 3 + [0.7] * 6
+    assert rewound([0.97] * 5 + [1.0] * 5, lost, back_to=5) == []
+    assert rewound([0.97] * 5 + [1.0] * 5, [0.7] * 6, back_to=8) == []
+    assert rewound([0.97] * 5 + [1.0] * 5, [0.7] * 6, back_to=9) == [11, 12, 13, 14]
+    assert rewound([1.0] * 4 + [0.97] * 20, [0.7] * 6, back_to=5) == [7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(("values", "found"), [([1.0] * 9, 2), ([-0.9] * 2, 0), ([0.2] * 2, None)])
+def test_a_state_of_an_older_version_goes_on(values, found):
+    """It has the number of all rows, and at most four rows at 1."""
+    judge = AdvantageOrder()
+    for step, value in enumerate(values):
+        judge.update(Observation(step=step, signals={SIGNAL: value}))
+    saved = judge.state() | {"rows": len(values), "linear": min(4, judge.linear)}
+    del saved["right"]
+    later = AdvantageOrder.from_state(saved)
+    steps = range(len(values), len(values) + 4)
+    rows = [step for step in steps if later.update(Observation(step=step, signals={SIGNAL: -0.9}))]
+    assert rows[:1] == ([] if found is None else [len(values) + found])

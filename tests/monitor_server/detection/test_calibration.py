@@ -12,6 +12,7 @@ from benchmarks.detection.scoring.intervals import clopper_pearson
 from monitor_server.commands.logs.calibrate import calibrate, score_run
 from monitor_server.detection.calibration import (
     CLASSES,
+    BatchClass,
     Calibration,
     Profile,
     conformal_factor,
@@ -155,6 +156,34 @@ def test_a_calibrated_engine_resumes_bit_for_bit(seed, at):
             judge.update(observation)
             continue
         assert repr(resumed.update(observation)) == repr(judge.update(observation))
+
+
+@pytest.mark.parametrize("every", [1, 2, 3])
+@pytest.mark.parametrize("back_to", [0, 1, 12, 24, 36])
+def test_the_batch_class_rests_on_no_replaced_row(every, back_to):
+    """The noisy rewards are all in replaced rows, also where few rows have a reward."""
+    judge = BatchClass()
+
+    def feed(steps, noise):
+        for step in steps:
+            rewards = {"reward/mean": 0.5 + noise(step) * (step % 4 < 2)} if step % every == 0 else {}
+            name = judge.update(Observation(step=step, signals=rewards))
+        return name
+
+    feed(range(100), lambda step: 0.2 if step >= back_to else 0.0)
+    judge.take_back(100 - back_to, back_to)
+    assert set(judge.rewards) <= {0.5}
+    assert feed(range(back_to, 160), lambda _: 0.0) == "large batch"
+
+
+def test_the_batch_class_of_an_older_version_is_kept_until_its_rows_are_replaced():
+    """Its state does not hold the number of rows: each had a reward."""
+    state = {"rewards": [0.1, 0.9] * 10, "name": "small batch"}
+    judge = BatchClass.from_state(state)
+    judge.take_back(50, 20)
+    assert judge.name == "small batch"
+    judge.take_back(5, 15)
+    assert (judge.name, list(judge.rewards)) == (None, state["rewards"][:15])
 
 
 def test_each_batch_class_has_its_own_factor():

@@ -172,6 +172,23 @@ def test_a_dead_tool_is_named_beside_the_fallen_reward():
     assert ["tools/valid_frac"] in agreeing
 
 
+def tool_use(lacking, *, fallen=80, rows=100):
+    """Return the first row of a finding and its signal, in a run that lacks the number of calls in some rows."""
+    noise, judge = random.Random(1), DETECTORS["tool_use_collapse"]()  # noqa: S311 - synthetic telemetry
+    for step in range(rows):
+        calls = {"tools/calls": (2.0 if step < fallen else 0.1) + 0.05 * noise.gauss(0, 1)}
+        signals = {"tools/valid_frac": 0.9 + 0.01 * noise.gauss(0, 1)} | ({} if step in lacking else calls)
+        for finding in judge.update(Observation(step=step, signals=signals)):
+            return step, finding.evidence["signal"]
+    return None
+
+
+def test_a_few_rows_without_its_first_signal_do_not_blind_a_detector_that_has_another_one():
+    """The baseline of the first signal stays; where it came late, it replaces the other one after five rows."""
+    assert tool_use([]) == tool_use([20]) == tool_use(range(20, 24)) == (81, "tools/calls")
+    assert tool_use(range(60)) == tool_use(range(20, 60)) == (82, "tools/calls")  # by a shorter baseline
+
+
 def test_a_flat_reward_is_a_plateau_and_a_rising_one_is_not():
     """After a hundred rows without a rise it is reported as information; a slow rise is not."""
     for slope in (0.0, 0.002):

@@ -112,6 +112,17 @@ def test_the_largest_ratio_does_not_stand_in_for_the_percentile():
     assert models == {"likelihood"}
 
 
+def test_a_row_in_which_only_the_largest_ratio_is_a_number_changes_nothing_in_later_rows():
+    """Neither the model nor, but for the weight of one row in an average, the forecast."""
+    run = with_ratios(lambda step: 1.2 * 1.01**step)
+    largest = [Observation(step=row.step, signals=row.signals | {"ratio/max": 50.0}) for row in run]
+    without = {name: value for name, value in largest[30].signals.items() if name != "ratio/p999"}
+    found = assess([*largest[:30], Observation(step=30, signals=without), *largest[31:]])
+    assert {each.forecast.model for each in found[7:]} == {"ratios"}
+    whole = assess(largest)[-1].forecast
+    assert found[-1].forecast.probabilities == pytest.approx(whole.probabilities, rel=1e-2)
+
+
 def test_ratios_that_rise_since_the_beginning_raise_the_forecast():
     """A slow rise, which a moving baseline would follow, is evidence; its size is the logarithm of the factor."""
     forecasts = [
@@ -177,11 +188,11 @@ def test_the_age_of_an_alarm_counts_no_replaced_rows(back_to, age):
     evidence, detectors = Evidence(), build_detectors()
     alarm = [Finding("loss_explosion", Severity.WARNING, 60, 2.0, 1.0, "")]
     for step in range(100):
-        evidence.update(detectors, alarm if step >= 60 else [])
+        evidence.follow({}, detectors, alarm if step >= 60 else [])
     evidence.take_back(100 - back_to, back_to)
     for _ in range(20):
-        read = evidence.update(detectors, alarm)
-    assert read["warnings"] == pytest.approx(0.5 ** (age / 20.0))
+        evidence.follow({}, detectors, alarm)
+    assert evidence.read(detectors, alarm)["warnings"] == pytest.approx(0.5 ** (age / 20.0))
 
 
 def test_a_reward_that_is_no_longer_sent_is_no_evidence():

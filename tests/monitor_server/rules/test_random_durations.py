@@ -152,7 +152,7 @@ class RuleTwin:
             old = [each for each in kept if seen.time - each.time >= self.fields["before_seconds"]]
             measured.append(seen.value - old[-1].value if old else None)
             kept = kept[len(old) - 1 :] if old else kept  # the older ones are not kept
-            if not kept or kept[-1].time < seen.time:
+            if not math.isnan(seen.value) and (not kept or kept[-1].time < seen.time):
                 kept.append(seen)
         return measured
 

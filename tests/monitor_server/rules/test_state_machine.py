@@ -125,6 +125,18 @@ def test_a_change_over_time():
     assert fired(built, [0.0, 0.0, 0.0, 2.0, 2.0, 2.0, 2.0]) == states("---FFF-")
 
 
+@pytest.mark.parametrize("distance", [{"before_steps": 2}, {"before_seconds": 20.0}, {"before_steps": 100}])
+def test_a_change_is_not_measured_against_a_value_that_is_nan(distance):
+    """It is undecided at the step of the NaN alone; later steps are compared with the number before it."""
+    built, undecided = machine(condition="change", for_steps=150, **distance), []
+    for step in range(400):
+        fired(built, [NAN if step == 105 else 2.0 * step], first=step)
+        if built.state.measured is not None and math.isnan(built.state.measured):
+            undecided.append(step)
+    assert undecided == [105]
+    assert built.state.is_firing
+
+
 @pytest.mark.parametrize("before", [1, 7, SAMPLES, 100, 1_000])
 def test_the_earlier_values_that_are_kept_are_few(before):
     """They are exact up to 32 steps, and at most a 32nd older beyond."""
