@@ -1,10 +1,11 @@
 """``python -m benchmarks.detection.leave_one_out``: suite C with the bounds chosen on all repositories but one.
 
-The sizes of every departure and the rarity that rules by ranks demand are varied, and single detectors are switched
-off. For each repository the variant that is best on the others is applied to it. The result shows the value of the
-choice on a repository that was not used for it, and not the best possible fit. Only language models are scored, and
-each repository counts once. Runs of at most 60 rows are also shown apart, because a TRL run often has no more. The
-choice is made on the runs of every length.
+The sizes and rarities of departures of single signals and of mechanisms are varied, with the rarities of `reward_loss`
+and `run_collapsed`, and single kinds of findings are switched off. The other bounds stay as they are. For each
+repository the variant that is best on the others is applied to it. The result shows the value of the choice on a
+repository that was not used for it, and not the best possible fit. Only language models are scored, and each repository
+counts once. Runs of at most 60 rows are also shown apart, because a TRL run often has no more. The choice is made on
+the runs of every length.
 """
 
 import itertools
@@ -158,10 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 _NOTE = """Language models, with the bounds of {calibration} varied: three other rarities, sizes of 1.6 times, and one
-of five detectors switched off, {variants} variants in all. For each repository the variant that is best on the others
-is applied to it. Counts have exact 95 % intervals; shares by repository have those of repositories drawn with
-replacement, and none (–) for fewer than five repositories or if all have the same share. Runs of at most {short} rows
-are part of the choice, and are then also counted apart from the longer ones."""
+of five kinds of findings switched off, {variants} variants in all. Varied are departures of single signals and of
+mechanisms, reward_loss and run_collapsed; other rules keep their bounds. For each repository the variant that is best
+on the others is applied to it. Counts have exact 95 % intervals; shares by repository have those of repositories drawn
+with replacement, and none (–) for fewer than five repositories or if all have the same share. Runs of at most {short}
+rows are part of the choice, and are then also counted apart from the longer ones."""
 _POPULATIONS: Mapping[str, Callable[[Outcome], bool]] = {
     "all, each left out": lambda outcome: True,  # noqa: ARG005 - of one form with the others
     f"of them, at most {SHORT_ROWS} rows": lambda outcome: outcome.is_short,

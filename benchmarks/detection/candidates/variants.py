@@ -14,7 +14,7 @@ from monitor_server.detection.statistics.departure import Size
 
 __all__ = ["OPTIONAL", "RARITIES", "SIZES", "Variant", "scaled"]
 
-# Multiples of the shipped bounds. A rarity multiplied by 0 means: no rule by ranks, as before version builtin-8.
+# Multiples of the shipped bounds. A rarity multiplied by 0 means: without these rules by ranks.
 RARITIES, SIZES = (1.0, 10.0, 0.1, 0.0), (1.0, 1.6)
 OPTIONAL = ("", "joint_departure", "reward_fall", "clip_surge", "entropy_explosion", "gradient_explosion")
 
@@ -35,7 +35,11 @@ class Variant:
 
 @contextmanager
 def scaled(rarity: float, size: float) -> Iterator[None]:
-    """Vary the bounds of every departure, and of the rules by ranks, inside the context."""
+    """Vary bounds inside the context: of departures of single signals and of mechanisms, and of two rules by ranks.
+
+    The rules by ranks are `RewardLoss` and `RunCollapsed`. The other ones (`AccuracyLoss`, `VerdictGap`,
+    `SuddenSilence`) keep their bounds, and so do the departures that a detector compares beside others.
+    """
     shifts = [detector for detector in DETECTORS.values() if issubclass(detector, ShiftDetector)]
     shipped = {detector: detector.size for detector in shifts}
     channels, fast = dict(mechanisms.CHANNELS), run_collapsed.FAST

@@ -13,12 +13,12 @@ REWARD = "reward/mean"
 
 
 class RewardLoss(StreamDetector):
-    """Warns when 3 to 6 successive rewards are under 60 % of the baseline, with a probability by chance under 1 in 10⁴.
+    """Warns when 3 to 6 successive rewards are under 60 % of the baseline, with a `rarity` under 1 in 10,000.
 
     `RewardFall` detects deep falls in robust deviations. This rule detects partial and lasting ones by ranks: it counts
-    how often the last 40 rewards were that low (`rarity`), so that a reward that is often 0 needs more rows, and one
-    that never was that low needs fewer. It can open from the tenth row on. It ends when the reward is above four fifths
-    of that baseline in three successive rows, or after 40 rows, when the new level becomes the baseline.
+    how often the last 40 rewards were that low, so that a reward that is often 0 needs more rows, and one that never
+    was that low needs fewer. It can open from the tenth row on. It ends when the reward is above four fifths of that
+    baseline in three successive rows, or after 40 rows, when the new level becomes the baseline.
 
     >>> from monitor_server.detection.base_classes.example_episodes import episodes
     >>> episodes(RewardLoss(), {"reward/mean": [0.9, 0.8, 1.0, 0.9, 0.8] * 3 + [0.4] * 5})

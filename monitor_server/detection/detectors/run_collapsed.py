@@ -38,8 +38,8 @@ class RunCollapsed(StreamDetector):
 
     Fast form: two rows of reward under half of the baseline by three deviations, while two other mechanisms depart.
 
-    Unprecedented form: 4 to 6 rows of reward, each under half of the baseline, which chance causes less than once in
-    10⁵ (`rarity`). It needs no other mechanism, because many trainers log none, and no warm-up.
+    Unprecedented form: 4 to 6 rows of reward, each under half of the baseline, with a `rarity` under 1 in 100,000. It
+    needs no other mechanism, because many trainers log none, and no warm-up.
 
     Half is counted from the run's floor, which is 0, or the lowest reward if rewards are negative. Medians are used
     because averages of rewards that are mostly zero have peaks by chance: with an average and without a second

@@ -20,8 +20,8 @@ class SuddenSilence(StreamDetector):
 
     A grader that returns a constant, a sampler at temperature 0 and an environment without answers cause this from one
     row to the next. Learning causes it slowly, and `SilentGroups` reports that. The rule: each of the newest m rows has
-    a share of exactly 1, and none of the n ≤ 40 rows before them was above three quarters. Chance causes m such rows
-    less often than (1 / (n + 2))^m: under 1 in 10,000 it warns, under 1 in 100,000 it is critical. After 40 rows of
+    a share of exactly 1, and none of the n ≤ 40 rows before them was above three quarters. Their
+    `rarity` is (1 / (n + 2))^m: under 1 in 10,000 it warns, under 1 in 100,000 it is critical. After 40 rows of
     baseline these are 3 and 4 rows.
 
     A run with one or two groups in each step has often been silent, and is never reported. Rows with the reward and
