@@ -28,6 +28,7 @@ class Form(ShiftDetector):
 
     def __init__(self) -> None:
         super().__init__()
+        self._saves_order = False  # `GarbledText` decides the order of rows
         self.departure = AnchoredDeparture(self.size)
         self._departs = self.departure.update
 
