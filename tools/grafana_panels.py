@@ -66,7 +66,10 @@ OF_A_RUN: Final = (
         title="Silence",
         unit="s",
         queries={
-            f"time() - max(rlvitals_run_last_step_timestamp_seconds{{{RUN}}})": "since the newest step",
+            (
+                "min(rlvitals_clock_timestamp_seconds"
+                f" - on (job, instance) group_right rlvitals_run_last_step_timestamp_seconds{{{RUN}}})"
+            ): "since the newest step",
             f"max(rlvitals_run_step_seconds{{{RUN}}})": "median time of a step",
             f"max(rlvitals_run_stall_seconds{{{RUN}}})": "stalled from here on",
         },

@@ -41,6 +41,7 @@ class RunMetrics(Collector):
         families = _Families()
         now, most = self._clock(), self._settings.exposed_runs
         with self._store.read_if_connected() as repositories:
+            families.clock.add_metric([], now)
             families.quarantined.add_metric([], len(repositories.projection_queue.quarantined_runs()))
             families.behind.add_metric([], repositories.projection_queue.unprojected_entries())
             families.waiting_steps.add_metric([], repositories.waiting.count())
@@ -97,6 +98,10 @@ class _Families:
         )
         self.last_step = GaugeMetricFamily(
             "rlvitals_run_last_step_timestamp_seconds", "Time at which the newest step was complete", labels=labels
+        )
+        self.clock = GaugeMetricFamily(
+            "rlvitals_clock_timestamp_seconds",
+            "Time of the collector's clock, which does not follow a jump of the machine's clock",
         )
         self.stall = GaugeMetricFamily(
             "rlvitals_run_stall_seconds",

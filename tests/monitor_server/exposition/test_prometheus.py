@@ -45,6 +45,7 @@ def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
     assert found["rlvitals_signal", "p", "r", "nan"] != found["rlvitals_signal", "p", "r", "nan"]
     assert found["rlvitals_alert_firing", "scripted", "p", "r", "warning"] == 1
     assert found["rlvitals_run_last_step_timestamp_seconds", "p", "r"] == clock.now
+    assert found["rlvitals_clock_timestamp_seconds",] == clock.now
     assert found["rlvitals_run_step_seconds", "p", "r"] == 7
     assert found["rlvitals_run_stall_seconds", "p", "r"] == 300
 
