@@ -52,7 +52,7 @@ class Moments(Wire, tag="moments", tag_field="type", frozen=True):
             return self.sum * self.sum / denominator if denominator > 0 else None
         variance = self.sum_squares / self.count - mean * mean
         if math.isnan(variance):  # the squares are beyond the largest number, or NaN; 0 would mean equal values
-            variance = self.sum_squares
+            variance = self.sum_squares if self.sum_squares >= 0 else math.nan
         if variance < ROUNDING * mean * mean:
             variance = 0.0
         return variance if self.statistic == "variance" else math.sqrt(variance)

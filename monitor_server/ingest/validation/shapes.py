@@ -60,6 +60,8 @@ def check_summary(name: str, summary: wire.Summary) -> None:
         count = summary.count
         if not (math.isfinite(count) and count == int(count) and 0 <= count <= wire.LARGEST_INTEGER):
             raise InvalidRecord(f"count of {name!r} must be a whole number in 0 to 2**53, got {count}")
+        if summary.sum_squares < 0:
+            raise InvalidRecord(f"sum_squares of {name!r} must be at least 0 or NaN, got {summary.sum_squares}")
     elif isinstance(summary, wire.Histogram):
         if not (math.isfinite(summary.high - summary.low) and summary.low < summary.high):
             raise InvalidRecord(

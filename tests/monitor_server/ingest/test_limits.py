@@ -5,6 +5,7 @@ What no database gets to see is tested on one kind of them.
 
 import base64
 import json
+import math
 import tracemalloc
 
 import msgspec
@@ -42,6 +43,16 @@ def test_a_count_that_counts_nothing_is_refused(sqlite_collector, run_name, coun
     (rejection,) = receipt["rejected"]
     assert rejection["error"] == "InvalidRecord"
     assert "count of 'x' must be a whole number" in rejection["detail"]
+
+
+def test_a_negative_sum_of_squares_is_refused(sqlite_collector, run_name):
+    """Two ranks with opposite infinite sums would merge to the root of a negative number, and stop the run."""
+    receipt = sqlite_collector.send(
+        run=run_name, records=[moments(1, statistic="std", sum="Infinity", sum_squares=-1.0)]
+    )
+    assert "sum_squares of 'x' must be at least 0 or NaN, got -1.0" in receipt["rejected"][0]["detail"]
+    stored = wire.Moments(count=1, sum=math.inf, sum_squares=-1.0, statistic="std")
+    assert math.isnan(stored.merge(msgspec.structs.replace(stored, sum=-math.inf)).value())
 
 
 @pytest.mark.parametrize("values", [[1.0, -1.0], [0.5], [float("nan")], [float("inf")]])
