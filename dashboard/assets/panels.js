@@ -309,6 +309,9 @@
     const x = [];
     const y = [];
     const smooth = [];
+    const marks = [];
+    const { extendedMarks, lastDrawn, longerLine, put } = window.rlvitals.figure;
+    let height = lastDrawn(line.y);
     const number = panelNumber(graph);
     let last = line.x[line.x.length - 1];
     for (const step of steps) {
@@ -321,14 +324,18 @@
       const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
       if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, Math.max(place - last, 0), value));
       else smooth.push(null);
+      if (isDrawn) height = value;
+      else marks.push({ step: place, value, height: height ?? 1 });
       x.push(place);
       y.push(isDrawn ? value : null);
       last = place;
     }
     if (!x.length) return;
-    const traces = average >= 0 ? [0, average] : [0];
-    const columns = average >= 0 ? { x: [x, x], y: [y, smooth] } : { x: [x], y: [y] };
-    window.Plotly.extendTraces(graph, columns, traces);
+    const columns = longerLine(line, x, y);
+    const changed = new Map([[0, columns]]);
+    if (marks.length) changed.set(1, extendedMarks(graph.data[1], marks));
+    if (average >= 0) changed.set(average, { x: columns.x, y: graph.data[average].y.concat(smooth) });
+    put(graph, changed, {});
   }
 
   document.addEventListener("click", (event) => {

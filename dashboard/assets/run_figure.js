@@ -9,6 +9,8 @@
   const FEW_STEPS = 10;
   const PAD = 0.06; // of the span of the values, above and below them
   const DIGIT_DECADES = [7, 100].map((ratio) => Math.log10(ratio) * (1 + 2 * PAD)); // as in dashboard/figures/curves/lines.py
+  const DOT = 4; // pixels, as in dashboard/figures/curves/lines.py
+  const COLUMNS = ["x", "y", "text", "hovertext", "customdata", "mode", "marker"];
   const DRAG_MODE = window.matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
 
   function figure() {
@@ -50,7 +52,16 @@
       x.push(step.step);
       y.push(isDrawn ? height : null);
     }
-    return x.length ? { x: trace.x.concat(x), y: trace.y.concat(y), marks } : null;
+    return x.length ? { ...longerLine(trace, x, y), marks } : null;
+  }
+
+  /* A line's columns with points appended, and a dot for each value between two gaps, where the line does not show it. */
+  function longerLine(trace, x, y) {
+    const columns = { x: trace.x.concat(x), y: trace.y.concat(y) };
+    if (trace.mode === "lines+markers" && !Array.isArray(trace.marker.size)) return columns; // every point has a dot
+    const isGap = (at) => (columns.y[at] ?? null) === null;
+    const size = columns.y.map((value, at) => (!isGap(at) && isGap(at - 1) && isGap(at + 1) ? DOT : 0));
+    return size.some(Boolean) ? { ...columns, mode: "lines+markers", marker: { ...trace.marker, size } } : columns;
   }
 
   function extendedMarks(trace, marks) {
@@ -187,25 +198,26 @@
     return layout;
   }
 
+  /* Draws traces with new columns, by their numbers, in one redraw. */
+  function put(graph, changed, layout) {
+    const columnsOf = (name) => [...changed].map(([index, columns]) => columns[name] ?? graph.data[index][name]);
+    const updates = Object.fromEntries(COLUMNS.map((name) => [name, columnsOf(name)]));
+    return window.Plotly.update(graph, updates, layout, [...changed.keys()]);
+  }
+
   /* Appends steps, oldest first, in one redraw. Gives a promise, or null if there was nothing to draw. */
   function extend(graph, steps) {
-    const updates = { x: [], y: [], text: [], hovertext: [], customdata: [] };
-    const traces = [];
-    const put = (index, columns) => {
-      traces.push(index);
-      for (const name of Object.keys(updates)) updates[name].push(columns[name] ?? graph.data[index][name]);
-    };
+    const changed = new Map();
     graph.data.forEach((trace, index) => {
       if (trace.meta.role !== "line") return;
       const line = extendedLine(trace, steps);
       if (!line) return;
-      put(index, line);
-      if (line.marks.length) put(index + 1, extendedMarks(graph.data[index + 1], line.marks));
+      changed.set(index, line);
+      if (line.marks.length) changed.set(index + 1, extendedMarks(graph.data[index + 1], line.marks));
       const average = graph.data[index + 2];
-      if (average && average.meta.role === "average") put(index + 2, extendedAverage(average, line));
+      if (average && average.meta.role === "average") changed.set(index + 2, extendedAverage(average, line));
     });
-    if (!traces.length) return null;
-    return window.Plotly.update(graph, updates, trimmings(graph, steps[steps.length - 1].step), traces);
+    return changed.size ? put(graph, changed, trimmings(graph, steps[steps.length - 1].step)) : null;
   }
 
   /* Dash hands each zoom and each hover to the server's side of the page, and then draws the whole figure again. No
@@ -290,6 +302,6 @@
   }
 
   window.rlvitals = Object.assign(window.rlvitals || {}, {
-    figure: { find: figure, extend, redraw, withoutDash, watch, needsServer, longest, lastStep },
+    figure: { find: figure, extend, extendedMarks, lastDrawn, longerLine, put, redraw, withoutDash, watch, needsServer, longest, lastStep },
   });
 })();

@@ -113,6 +113,18 @@ def test_a_smoothed_curve_lies_over_the_raw_values_and_grows_with_them(collector
     expect(number).to_have_attribute("data-number", "0.25")  # of the newest step that has the signal
 
 
+def test_pushed_values_that_a_line_cannot_show_are_marked_and_what_lies_between_them_has_a_dot(collector, visit):
+    """NaN and infinities interrupt the line; the value between two of them would be no line at all."""
+    run_id = collector.run(run="interrupted", records=steps(0, 50))
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
+    pushed = [{"step": 50 + at, "signals": {"alpha/a": value}} for at, value in enumerate(["NaN", 5, "Infinity"])]
+    visit.page.evaluate("(steps) => window.rlvitals.panels.extend(steps)", pushed)
+    is_drawn(visit, "alpha/a", "graph.data[1].text.join() === '✕,▲' && graph.data[1].y.join() === '0,5'")
+    is_drawn(visit, "alpha/a", "graph.data[0].marker.size.slice(-3).join() === '0,4,0'")
+    assert visit.page.evaluate(f"{GRAPH.format(signal='alpha/a')}.querySelectorAll('.textpoint').length") == 2
+
+
 def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, visit):
     """Of 3,000 steps a panel has at most 600 points; zoomed to a hundred, it has every one of them."""
     records = steps(0, 3000)
