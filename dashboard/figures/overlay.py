@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from dashboard.collector_client.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
 from dashboard.figures.curves.lines import has_digit_ticks, lone_dots, lone_points
+from dashboard.figures.curves.panel_view import steps_around
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import LIGHT
@@ -79,23 +80,10 @@ def origin_step(phases: Sequence[PhaseItem], align: str) -> int | None:
 def steps_within(compared: Compared, align: str, zoom: tuple[float, float]) -> tuple[int, int] | None:
     """Return the first and the last step of a run in an interval of the axis; None if it has no step there."""
     for series in compared.series.values():
-        steps = [
-            step
-            for step, where in zip(series["steps"], _places(compared, series, align), strict=False)
-            if zoom[0] <= where <= zoom[1]
-        ]
-        around = _around(series["steps"], steps)
+        around = steps_around(series["steps"], _places(compared, series, align), zoom)
         if around is not None:
             return around
     return None
-
-
-def _around(known: Sequence[int], within: Sequence[int]) -> tuple[int, int] | None:
-    """Return the steps beside the ends of an interval, because the steps next to its ends may have been thinned out."""
-    if not within:
-        return None
-    first, last = known.index(within[0]), known.index(within[-1])
-    return known[max(0, first - 1)], known[min(len(known) - 1, last + 1)]
 
 
 def setting_of(run: RunItem) -> str:

@@ -99,6 +99,8 @@ def test_a_zoom_in_time_is_an_interval_of_steps():
     """The steps around both ends."""
     timed = series(range(4), [1.0] * 4, times=[10.0, 20.0, 30.0, 40.0])
     assert PanelView(axis="time", zoom=(21.0, 29.0)).steps_in(timed) == (1, 2)
+    set_back = {**timed, "times": [10.0, 20.0, 30.0, 15.0]}
+    assert PanelView(axis="time", zoom=(12.0, 21.0)).steps_in(set_back) == (0, 3)
     assert PanelView(zoom=(1.5, 2.5)).steps_in(timed) == (1, 3)
     assert PanelView().steps_in(timed) is None
 

@@ -2,14 +2,14 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.curves.token_axis import TokenAxis
 
-__all__ = ["PanelView"]
+__all__ = ["PanelView", "steps_around"]
 
 Axis = Literal["step", "log", "time", "tokens"]
 AXES: Final[dict[object, Axis]] = {"log": "log", "time": "time", "tokens": "tokens"}
@@ -58,6 +58,24 @@ class PanelView:
             return max(0, int(self.zoom[0])), max(0, int(self.zoom[1]) + 1)
         if tokens is not None:
             return int(tokens.step_at(self.zoom[0])), int(tokens.step_at(self.zoom[1])) + 1
-        last = len(series["steps"]) - 1
-        first, after = (bisect_left(series.get("times") or [], end) for end in self.zoom)
-        return series["steps"][max(0, first - 1)], series["steps"][min(last, after)]
+        steps, times = series["steps"], series.get("times") or []
+        around = steps_around(steps, times, self.zoom)
+        if around is None:  # the interval lies between two points
+            first, after = (bisect_left(times, end) for end in self.zoom)
+            around = steps[max(0, first - 1)], steps[min(len(steps) - 1, after)]
+        return around
+
+
+def steps_around(steps: Sequence[int], places: Sequence[float], zoom: tuple[float, float]) -> tuple[int, int] | None:
+    """Return the steps beside the ends of an interval, because the steps next to its ends may have been thinned out.
+
+    Args:
+        steps: The steps, ascending, shape [n].
+        places: Their positions on the axis, shape [n] in any order: the clock of a trainer may have been set back.
+        zoom: The ends of the interval on the axis.
+
+    Returns:
+        None if no step lies in the interval.
+    """
+    inside = [at for at, (_, place) in enumerate(zip(steps, places, strict=False)) if zoom[0] <= place <= zoom[1]]
+    return (steps[max(0, inside[0] - 1)], steps[min(len(steps) - 1, inside[-1] + 1)]) if inside else None
