@@ -361,6 +361,7 @@
     const decay = state.smoothing ** (distance / state.unit);
     state.total = state.total * decay + value;
     state.weight = state.weight * decay + 1;
+    if (!Number.isFinite(state.total)) Object.assign(state, { total: value, weight: 1 });
     return state.total / state.weight;
   }
 

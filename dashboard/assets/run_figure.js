@@ -121,7 +121,8 @@
     if (!seen.length) return null;
     const ends = [Math.min(...seen), Math.max(...seen)].map((y) => (isLog ? Math.log10(y) : y));
     const pad = (ends[1] - ends[0] || Math.abs(ends[0]) || 1) * PAD;
-    return [ends[0] - pad, ends[1] + pad];
+    const range = [ends[0] - pad, ends[1] + pad];
+    return Number.isFinite(range[1] - range[0]) ? range : null; // no axis can have the distance of the largest numbers
   }
 
   /* Between the values in view may lie no tick at 1, 2 or 5 of a decade, so Plotly chooses the ticks of few decades. */

@@ -238,6 +238,16 @@ def test_a_running_sum_goes_on_after_a_nan():
     assert values[2] == 3.0
 
 
+def test_a_thinned_running_sum_keeps_what_is_not_finite():
+    """Of 100 steps ten are kept, among them NaN and the infinity, which no mark would show otherwise."""
+    thin = running_sum(series("s", [1.0] * 50 + [math.nan, math.inf] + [1.0] * 48), max_points=10)
+    assert {50, 51, 99} <= set(thin["steps"])
+    assert len(thin["steps"]) <= 10
+    broken = running_sum(series("s", [math.nan] * 99 + [1.0]), max_points=10)
+    assert broken["values"][-1] == 1.0
+    assert len(broken["steps"]) <= 10
+
+
 @given(
     st.lists(st.floats(), max_size=60),
     st.sampled_from(signals_of(PANELS)),

@@ -1,5 +1,6 @@
 """A signal as a panel of the workspace, and the moving average in it."""
 
+import json
 import math
 
 import pytest
@@ -156,6 +157,15 @@ def test_outliers_are_left_out_and_counted():
     zoomed = PanelView(is_clipped=True, zoom=(0.0, 50.0))
     layout = signal_figure(series(range(100), values), view=zoomed, phases=[], alerts=[])["layout"]
     assert layout["yaxis"].get("range", [0, 0])[1] < 0.6
+
+
+def test_a_loss_near_the_largest_number_is_drawn_with_what_follows():
+    """Its axis is left to Plotly, because the distance of its ends is no number; the average begins anew."""
+    values = [-1e308, 1.7e308] * 30 + [2.0] * 30
+    view = PanelView(is_clipped=True, zoom=(0.0, 50.0), smoothing=0.9)
+    figure = signal_figure(series(range(90), values), view=view, phases=[], alerts=[])
+    json.dumps(figure, allow_nan=False)
+    assert "range" not in figure["layout"]["yaxis"]
 
 
 @pytest.mark.parametrize(

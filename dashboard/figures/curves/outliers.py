@@ -12,9 +12,15 @@ PAD: Final = 0.06  # of the range, at either end
 
 
 def whole_range(values: Iterable[float | None], *, is_log: bool) -> tuple[float, float] | None:
-    """Return the ends of the value axis that shows all drawn values, in the form of `inner_range`; None without one."""
+    """Return the ends of the value axis that shows all drawn values, in the form of `inner_range`; None without one.
+
+    There is none either where the distance of the ends is beyond the largest number: no axis can have it.
+    """
     places = _places(values, is_log=is_log)
-    return _pad(places[0], places[-1]) if places else None
+    if not places:
+        return None
+    low, high = _pad(places[0], places[-1])
+    return (low, high) if math.isfinite(high - low) else None
 
 
 def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[float, float], int] | None:
@@ -25,7 +31,7 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
         is_log: Whether the axis is logarithmic; its ends are then exponents of ten, as Plotly states them.
 
     Returns:
-        None if there are few values, or no value lies beyond the percentiles.
+        None if there are few values, no value lies beyond the percentiles, or their distance is no number.
     """
     places = _places(values, is_log=is_log)
     if len(places) < FEW:
@@ -33,7 +39,7 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
     cut = max(1, round(SHARE * len(places)))
     low, high = _pad(places[cut], places[-1 - cut])
     beyond = sum(place < low or place > high for place in places)
-    return ((low, high), beyond) if beyond else None
+    return ((low, high), beyond) if beyond and math.isfinite(high - low) else None
 
 
 def _places(values: Iterable[float | None], *, is_log: bool) -> list[float]:

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 
 from dashboard.collector_client.types.runs import SeriesItem
@@ -25,6 +26,16 @@ def running_sum(series: SeriesItem, *, max_points: int, within: tuple[int, int] 
     if within is not None:
         part = slice(bisect_left(steps, within[0]), bisect_right(steps, within[1]))
         steps, shown = steps[part], shown[part]
-    stride = max(1, math.ceil(len(shown) / max_points))
-    kept = slice((len(shown) - 1) % stride, None, stride)
-    return {"signal": series["signal"], "steps": steps[kept], "values": shown[kept]}
+    kept = _thin(shown, max_points)
+    return {"signal": series["signal"], "steps": [steps[at] for at in kept], "values": [shown[at] for at in kept]}
+
+
+def _thin(values: Sequence[float], most: int) -> list[int]:
+    """Return which points to keep: the non-finite ones, at most half of all, and others at even distances."""
+    count = len(values)
+    if count <= most:
+        return list(range(count))
+    unusual = [at for at, value in enumerate(values) if not math.isfinite(value)]
+    unusual = unusual[:: math.ceil(len(unusual) / (most // 2)) or 1]
+    stride = math.ceil(count / (most - len(unusual)))
+    return sorted({*unusual, *range((count - 1) % stride, count, stride)})

@@ -63,5 +63,7 @@ def smooth(places: Sequence[float], values: Sequence[float], *, smoothing: float
             continue
         decay = smoothing ** ((place - last) / unit) if place > last else 1.0
         total, weight, last = total * decay + value, weight * decay + 1.0, place
+        if not math.isfinite(total):  # values near the largest number; the average begins anew
+            total, weight = value, 1.0
         curve.append(total / weight)
     return Smoothed(curve, total, weight)
