@@ -47,11 +47,11 @@ def finding_of(rule: Rule, state: MachineState) -> Finding:
         evidence |= {"last_recorded_step": None if state.observed is None else state.observed.step}
     else:
         score, threshold = state.measured or 0.0, rule.value or 0.0
-        now = f"{_number(state.measured)} since step {state.since_step}"
+        now = f"{_number(state.measured, stated)} since step {state.since_step}"
         if state.measured is None:
             now = "not observed since the run was reset"
         elif state.since_step is None:  # NaN, which neither meets the condition nor ends an alert
-            now = _number(state.measured)
+            now = _number(state.measured, stated)
         evidence |= {"statistic": state.measured, "threshold": rule.value, "since_step": state.since_step}
         if state.observed is not None:
             evidence["value"] = state.observed.value
@@ -84,5 +84,7 @@ def _exact(stated: float | None) -> str:
     return "nothing" if stated is None else repr(float(stated)).removesuffix(".0")
 
 
-def _number(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.6g}"
+def _number(value: float | None, stated: str) -> str:
+    """Return a value with six digits, or with all if it is whole or its digits would be those of the stated limit."""
+    short = "nothing" if value is None else f"{value:.6g}"
+    return _exact(value) if value is not None and (float(value).is_integer() or short in stated.split()) else short

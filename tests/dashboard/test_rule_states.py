@@ -34,6 +34,8 @@ def test_a_run_that_no_rule_concerns_shows_none():
     [
         ({}, "ok", "newest value 0.25 at step 9"),
         ({"state": "firing", "since_step": 4}, "firing", "since step 4; newest value 0.25 at step 9"),
+        ({"observed_value": 1.0000002}, "ok", "newest value 1.0000002 at step 9"),
+        ({"observed_value": 1048577.0}, "ok", "newest value 1048577 at step 9"),
         ({"state": "pending", "since_step": 8}, "pending", "since step 8; newest value 0.25 at step 9"),
         (
             {"state": "no_data", "observed_step": 7, "observed_value": float("nan")},

@@ -70,7 +70,7 @@ def _explanation(rule: RunRuleItem) -> str:
     newest = (
         "the rule knows no value of it"
         if seen is None
-        else f"newest value {_short(rule['observed_value'])} at step {seen}"
+        else f"newest value {_short(rule['observed_value'], rule['stated'])} at step {seen}"
     )
     if state == "waiting":
         return "it has seen no step since it was made, changed or reset"
@@ -85,5 +85,9 @@ def _explanation(rule: RunRuleItem) -> str:
     return newest
 
 
-def _short(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.6g}"
+def _short(value: float | None, stated: str) -> str:
+    """Return a value with six digits, or with all if it is whole or its digits would be those of the stated limit."""
+    if value is None:
+        return "unknown"
+    short = f"{value:.6g}"
+    return repr(float(value)).removesuffix(".0") if float(value).is_integer() or short in stated.split() else short

@@ -277,6 +277,22 @@ def test_an_absence_names_the_step_since_which_the_rule_knows_of_no_value(seen, 
     assert finding_of(built.rule, built.state).summary == f"s is not recorded for 1 steps ({known})"
 
 
+@pytest.mark.parametrize(
+    ("limit", "value", "said"),
+    [
+        (0.3, 0.30000004, "s > 0.3 (0.30000004 since step 1)"),
+        (1e9, 1000000512.0, "s > 1000000000 (1000000512 since step 1)"),
+        (0.3, 2 / 3, "s > 0.3 (0.666667 since step 1)"),
+        (0.3, math.inf, "s > 0.3 (inf since step 1)"),
+    ],
+)
+def test_the_number_of_a_finding_does_not_contradict_its_condition(limit, value, said):
+    """Six digits of 0.30000004 would be 0.3, which is not above 0.3."""
+    built = machine(condition="threshold", operator=">", value=limit)
+    fired(built, [value])
+    assert finding_of(built.rule, built.state).summary == said
+
+
 def test_what_the_clock_has_found_is_taken_back_with_the_step_before():
     """The trainer was silent after step 2, and goes back to it."""
     built = machine(condition="absence", for_seconds=15.0)
