@@ -31,7 +31,7 @@ class Rollouts:
     Args:
         logprobs: Current policy's token log-probabilities ln π_θ, shape ``(B, T)``, nats, ≤ 0.
         mask: True on action tokens, False on tool feedback and padding, shape ``(B, T)``.
-        rewards: Reward of each response, shape ``(B,)``.
+        rewards: Reward of each response, shape ``(B,)``; booleans count as 1 and 0.
         old_logprobs: Log-probabilities under the policy before this update, ln π_old, shape ``(B, T)``.
         sampler_logprobs: Log-probabilities computed by the inference engine, shape ``(B, T)``.
         ref_logprobs: Log-probabilities under the reference policy, shape ``(B, T)``.
@@ -139,7 +139,7 @@ class Rollouts:
         if len(tokens) != 2 or 0 in tokens:  # noqa: PLR2004 - (B, T)
             raise RolloutsError(f"logprobs must have a shape (B, T) with B, T >= 1, got {tokens}")
         self.mask = read_booleans(self.library, "mask", mask, tokens, "logprobs")
-        self.rewards = read_floats(self.library, "rewards", rewards, tokens[:1], "one response")
+        self.rewards = read_floats(self.library, "rewards", rewards, tokens[:1], "one response", may_be_booleans=True)
         self.old_logprobs = self._token_floats("old_logprobs", old_logprobs)
         self.sampler_logprobs = self._token_floats("sampler_logprobs", sampler_logprobs)
         self.ref_logprobs = self._token_floats("ref_logprobs", ref_logprobs)

@@ -10,8 +10,9 @@ from dashboard.collector_client.types.runs import DriverItem, ForecastItem, Hori
 __all__ = ["forecast_parts"]
 
 CLEARLY: Final = 1.05  # times the base rate, from which on a probability is shown as raised
-LEAST: Final = 0.001
+LEAST: Final = 0.001  # a smaller probability would be shown as 0.0 %
 SMALL: Final = 0.1
+MOST: Final = 0.995  # a larger one would be shown as 100 %
 WITHOUT_LIKELIHOOD: Final = (
     "This run sends no signal of the likelihood side, so only the base rate is known: it does not depend on what "
     "happens in the run."
@@ -60,6 +61,7 @@ def _driver(driver: DriverItem) -> str:
 
 
 def _percent(probability: float) -> str:
-    if probability < LEAST:
-        return "< 0.1 %"
+    """Return a probability in percent, of which no forecast is 0 or 1, as in the incident report of the collector."""
+    if not LEAST <= probability < MOST:
+        return "< 0.1 %" if probability < LEAST else "> 99 %"
     return f"{100 * probability:.{1 if probability < SMALL else 0}f} %"

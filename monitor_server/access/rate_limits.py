@@ -45,12 +45,17 @@ class RateLimits:
             TooManyRequests: If the caller has sent too many requests or bytes. Then the request is not counted.
         """
         levels = self._refill(caller)
-        missing = (1.0 - levels[0], -levels[1])
-        seconds = max(lacks / rate if lacks > 0 else 0.0 for lacks, rate in zip(missing, self._rates, strict=True))
-        if seconds > 0:
+        missing = {"requests": 1.0 - levels[0], "bytes": -levels[1]}
+        waits = [
+            (lacks / rate, rate, what)
+            for (what, lacks), rate in zip(missing.items(), self._rates, strict=True)
+            if lacks > 0
+        ]
+        if waits:
+            seconds, rate, what = max(waits)
             raise TooManyRequests(
-                f"a key may send {self._rates[0]:g} requests and {self._rates[1]:g} bytes a second "
-                "(RLVITALS_KEY_REQUESTS_PER_SECOND, RLVITALS_KEY_BYTES_PER_SECOND); send again later",
+                f"a key may send {rate:,.15g} {what} a second (RLVITALS_KEY_{what.upper()}_PER_SECOND); "
+                "send again later",
                 retry_after=math.ceil(seconds),
             )
         levels[0] -= 1.0

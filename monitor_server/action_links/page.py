@@ -4,13 +4,13 @@ It has no script, and loads nothing. Opening it changes nothing, because program
 """
 
 import math
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
 from monitor_server.action_links.issuing import LinkAction
 from monitor_server.action_links.using import FoundLink, LinkState
 from monitor_server.alerts.liveness import LOST
+from monitor_server.durations import spell_time
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.text_safety.printable import printable
 
@@ -83,7 +83,7 @@ def draw_link(found: FoundLink, *, now: float) -> str:
         f"<p>{text(_effect(found))}</p>{_alert(found)}"
         f'<form method="post"><input type="hidden" name="confirmation" value="{text(found.confirmation)}">'
         f"<button>{text(BUTTONS[action])}</button></form>"
-        f'<p class="muted">The link can be used once, until {_time(found.link.expires_at)} (for '
+        f'<p class="muted">The link can be used once, until {spell_time(found.link.expires_at)} (for '
         f"{minutes} more minute{'s' if minutes > 1 else ''}). It was sent to the channel {text(found.link.channel)}, "
         "and that name is recorded.</p>"
     )
@@ -126,12 +126,11 @@ def _reason(found: FoundLink) -> str:
     link = found.link
     if found.state is LinkState.USED:
         done = HAS_DONE[LinkAction(link.action)]
-        when = _time(link.used_at or 0.0)
+        when = spell_time(link.used_at or 0.0)
         return f"It was used at {when} by a reader of the channel {link.channel}. {done} Each link can be used once."
     if found.state is LinkState.EXPIRED:
-        return (
-            f"It was valid until {_time(link.expires_at)}. Act on the page of the alert, or wait for the next message."
-        )
+        end = spell_time(link.expires_at)
+        return f"It was valid until {end}. Act on the page of the alert, or wait for the next message."
     return "The alert is resolved, and nothing is left to do."
 
 
@@ -141,7 +140,7 @@ def _alert(found: FoundLink) -> str:
     if alert.acknowledged_by is not None and alert.state != "resolved":
         state += f", acknowledged by {printable(alert.acknowledged_by, longest=80)}"
     if alert.stage == "silenced" and alert.silenced_until is not None:
-        state += f" until {_time(alert.silenced_until)}"
+        state += f" until {spell_time(alert.silenced_until)}"
     rows = {
         "Run": f"{text(printable(found.run, longest=200))} of project {text(printable(found.project, longest=200))}",
         "Alert": f"{text(alert.kind)} {chip(alert.severity)} since step {alert.opened_step}",
@@ -161,7 +160,3 @@ def _address(found: FoundLink) -> str:
 
 def _page(heading: str, body: str) -> str:
     return document(f"{heading} · rlvitals", f"{STYLE}<main><article><h1>{text(heading)}</h1>{body}</article></main>")
-
-
-def _time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%d %H:%M} UTC"

@@ -109,13 +109,14 @@ class Warranty:
             stated += f" ({self.gpu_hours_per_page:,.6g} GPU-hours)"
         if self.is_in_force:
             return f"{stated}, from {self.runs} healthy runs with {self.steps:,} steps"
-        if self.steps >= self.steps_per_page:
+        needed = math.ceil(self.steps_per_page)
+        if self.steps >= needed:
             return (
-                f"no warranty yet: {self.runs} healthy runs with {self.steps:,} of {self.steps_per_page:,.0f} steps, "
+                f"no warranty yet: {self.runs} healthy runs with {self.steps:,} of {needed:,} steps, "
                 "and pages among them that are too strong for so few steps"
             )
         runs = f"{self.runs} of about {self.runs_needed} healthy runs" if self.runs else "no healthy runs"
-        return f"no warranty yet: {runs}, with {self.steps:,} of {self.steps_per_page:,.0f} steps"
+        return f"no warranty yet: {runs}, with {self.steps:,} of {needed:,} steps"
 
 
 class FalseAlarmBudget(Stateful):

@@ -45,8 +45,9 @@ def test_a_forecast_that_is_only_the_base_rate_says_so(model, why, texts):
     assert "base rate" in shown
 
 
-def test_very_small_probabilities_are_no_zero(texts):
-    """0.00002 is shown as less than 0.1 %."""
+def test_no_probability_is_shown_as_none_or_as_certain(texts):
+    """0.00002 is shown as less than 0.1 %, and 0.9964 as more than 99 %."""
+    assert "> 99 %" in texts(forecast_parts(forecast(probability=0.9964)))
     assert "< 0.1 %" in texts(forecast_parts(forecast(probability=0.00002)))
 
 

@@ -23,6 +23,14 @@ def test_control_ids_are_integers_whatever_holds_them(kind):
     assert summarise(rollouts(token_ids=ids, control_ids=kind([])))["control/share"].value() == 0
 
 
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_the_rewards_of_a_verifier_may_be_booleans(kind):
+    """True and False count as 1 and 0; log-probabilities that are booleans are a mask that was mistaken for them."""
+    assert summarise(rollouts(rewards=kind([True, False])))["reward/mean"].value() == 0.5
+    with pytest.raises(RolloutsError, match="logprobs must hold real numbers, got dtype bool"):
+        rollouts(logprobs=MASK)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -8,7 +8,9 @@ __all__ = ["read_booleans", "read_floats", "read_integers"]
 Shape = tuple[int, ...]
 
 
-def read_floats(library: ArrayLibrary, name: str, value: object, shape: Shape | None, like: str) -> Array:
+def read_floats(
+    library: ArrayLibrary, name: str, value: object, shape: Shape | None, like: str, *, may_be_booleans: bool = False
+) -> Array:
     """Convert to an array of floats; half precision is widened to float32.
 
     Args:
@@ -17,11 +19,13 @@ def read_floats(library: ArrayLibrary, name: str, value: object, shape: Shape | 
         value: Anything that numpy accepts, or a torch tensor on any device.
         shape: The required shape, or None where any shape is valid.
         like: The array that has this shape, for messages.
+        may_be_booleans: Whether True and False are valid, as 1 and 0.
 
     Raises:
         RolloutsError: If the shape or the kind is wrong.
     """
-    array = _convert(library, name, value, {"float", "integer"}, "real numbers")
+    kinds: set[Kind] = {"float", "integer", "bool"} if may_be_booleans else {"float", "integer"}
+    array = _convert(library, name, value, kinds, "real numbers")
     _check_shape(name, array, shape, like)
     return library.to_floats(array)
 

@@ -2,17 +2,22 @@
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from typing import Final
 
 from monitor_server.api.incident_report.attribution_sections import explanation_sections
 from monitor_server.api.incident_report.content import Incident
 from monitor_server.api.schemas import AlertItem, PhaseItem, RunDetail
 from monitor_server.detection.suspects import Suspect
+from monitor_server.durations import spell_time
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.traces import Trace
 
 __all__ = ["page"]
+
+LEAST: Final = 0.001  # a smaller probability would be shown as 0.0 %
+SMALL: Final = 0.1
+MOST: Final = 0.995  # a larger one would be shown as 100 %
 
 
 def page(incident: Incident) -> str:
@@ -23,8 +28,8 @@ def page(incident: Incident) -> str:
         f"<main><article>{_head(incident)}{_forecast(incident)}{_course(incident)}</article>"
         f"<article>{explanation_sections(incident.attribution, opened_step=alert.opened_step)}</article>"
         f"<article>{_evidence(alert)}{_others(incident)}{_actions(incident)}{_config(incident)}</article></main>"
-        f'<p class="muted">Made by rlvitals at {_moment(incident.written_at)}. Phases are those of arXiv 2512.04220. '
-        "The element #data of this page holds all its data as JSON.</p>",
+        f'<p class="muted">Made by rlvitals at {spell_time(incident.written_at)}. Phases are those of arXiv '
+        "2512.04220. The element #data of this page holds all its data as JSON.</p>",
         data=incident.model_dump_json(),
     )
 
@@ -51,12 +56,12 @@ def _suspicion(alert: AlertItem) -> str:
 
 def _life(alert: AlertItem) -> str:
     """Return the times at which the alert opened, became more severe, was acknowledged and resolved."""
-    parts = [f"Opened at step {alert.opened_step} ({_moment(alert.opened_at)}) in phase {alert.phase}"]
+    parts = [f"Opened at step {alert.opened_step} ({spell_time(alert.opened_at)}) in phase {alert.phase}"]
     if alert.severity_step > alert.opened_step:
         parts.append(f"{alert.severity} since step {alert.severity_step}")
     if alert.acknowledged_at is not None:
         note = f" ({alert.note})" if alert.note else ""
-        parts.append(f"acknowledged by {alert.acknowledged_by} {_moment(alert.acknowledged_at)}{note}")
+        parts.append(f"acknowledged by {alert.acknowledged_by} {spell_time(alert.acknowledged_at)}{note}")
     end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
     if alert.is_taken_back:
         end = f"resolved as the run went back to step {alert.resolved_step}"
@@ -69,11 +74,11 @@ def _forecast(incident: Incident) -> str:
     if found is None:
         return ""
     rows = "".join(
-        f'<tr><td class="number">{each.within}</td><td class="number">{_share(each.probability)}</td>'
-        f'<td class="number">{_share(each.base_rate)}</td></tr>'
+        f'<tr><td class="number">{each.within}</td><td class="number">{text(_percent(each.probability))}</td>'
+        f'<td class="number">{text(_percent(each.base_rate))}</td></tr>'
         for each in found.horizons
     )
-    head = "".join(f'<th class="number">{name}</th>' for name in ("within steps", "probability", "base rate"))
+    head = "".join(f'<th class="number">{name}</th>' for name in ("within rows", "probability", "base rate"))
     raised = ", ".join(f"{driver.description} (odds × {driver.odds_ratio:.3g})" for driver in found.drivers)
     drivers = f"Raised by: {raised}." if raised else "No evidence raises it: these are the base rates."
     return (
@@ -82,8 +87,11 @@ def _forecast(incident: Incident) -> str:
     )
 
 
-def _share(value: float) -> str:
-    return f"{100 * value:.{1 if value < 0.1 else 0}f} %"  # noqa: PLR2004 - two digits
+def _percent(probability: float) -> str:
+    """Return a probability in percent, of which no forecast is 0 or 1, as in dashboard/components/forecast.py."""
+    if not LEAST <= probability < MOST:
+        return "< 0.1 %" if probability < LEAST else "> 99 %"
+    return f"{100 * probability:.{1 if probability < SMALL else 0}f} %"
 
 
 def _course(incident: Incident) -> str:
@@ -177,10 +185,3 @@ def _evidence_text(value: object) -> str:
 def _words(name: str) -> str:
     words = name.replace("_", " ")
     return words[:1].upper() + words[1:]
-
-
-def _moment(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    except (ValueError, OverflowError, OSError):  # a trainer's clock may send any number
-        return f"{seconds:g} s after 1970"

@@ -6,7 +6,6 @@ harmless: one line, no links, no mention of people, no formatting.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from monitor_server.alerts.stages import is_taken_back
 from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.suspects import Suspect, doubts, first_steps, suspect_of
+from monitor_server.durations import spell_time
 from monitor_server.text_safety.printable import printable
 
 __all__ = [
@@ -189,7 +189,7 @@ def _lines(
     if alert.get("reopened_from"):
         changes = changes.replace(CHANGES["opened"], "opened again")
     lines = [heading(escape(f"{harmless(alert['kind'])} ({alert['severity']}) {changes}"))]
-    opened = f"Opened at {datetime.fromtimestamp(alert['opened_at'], tz=UTC):%Y-%m-%d %H:%M} UTC."
+    opened = f"Opened at {spell_time(alert['opened_at'])}."
     lines.append(
         escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}. {opened}")
     )
@@ -217,7 +217,7 @@ def _links(alert: Mapping[str, Any], *, escape: Callable[[str], str], link: Call
     given = alert.get("links", ())
     if not given:
         return []
-    until = f"{datetime.fromtimestamp(given[0]['expires_at'], tz=UTC):%H:%M} UTC"
+    until = spell_time(given[0]["expires_at"])
     heading = escape(f"Each link below acts once, until {until}; its page asks you before anything happens.")
     return [heading, *(f"{escape(each['label'])}: {link(each['url'])}" for each in given)]
 

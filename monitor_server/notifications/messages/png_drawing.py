@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor_server.plot_scale import spell_value
 from monitor_server.text_safety.printable import printable
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def _draw_panel(
     if not len(steps):
         return
     lowest, highest = float(values.min()), float(values.max())
-    canvas.text((LEFT - 6, upper - 4), f"{highest:.3g}", fill=FAINT, anchor="ra")
-    canvas.text((LEFT - 6, lower - 12), f"{lowest:.3g}", fill=FAINT, anchor="ra")
+    canvas.text((LEFT - 6, upper - 4), spell_value(highest), fill=FAINT, anchor="ra")
+    canvas.text((LEFT - 6, lower - 12), spell_value(lowest), fill=FAINT, anchor="ra")
     # The halves are subtracted, because the difference of two large numbers may not be finite.
     span = highest / 2 - lowest / 2
     shares = (values / 2 - lowest / 2) / span if span > 0 else np.full(len(values), 0.5)

@@ -1,5 +1,7 @@
 """Each key may send so many requests and bytes; more is refused before a body is read."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,10 +32,11 @@ def test_no_key_sends_more_than_its_rate(pauses, rate):
 def test_bytes_are_counted_as_they_arrive():
     """A body may exceed what is left; the next request waits until the debt is paid."""
     now = [0.0]
-    limits = RateLimits(requests=0, bytes_=10, time=lambda: now[0])
+    limits = RateLimits(requests=0, bytes_=10_000_000, time=lambda: now[0])
     limits.count_request("k")
-    limits.count_bytes("k", 150)
-    with pytest.raises(TooManyRequests) as refused:
+    limits.count_bytes("k", 150_000_000)
+    stated = "a key may send 10,000,000 bytes a second (RLVITALS_KEY_BYTES_PER_SECOND)"  # the limit that was exceeded
+    with pytest.raises(TooManyRequests, match=re.escape(stated)) as refused:
         limits.count_request("k")
     assert refused.value.headers["Retry-After"] == "5"
     limits.count_request("another")

@@ -11,6 +11,8 @@ from html.parser import HTMLParser
 import psycopg
 import pytest
 
+from monitor_server.api.incident_report.content import Incident
+from monitor_server.api.incident_report.page import page
 from monitor_server.commands.main import main
 from monitor_server.http_server.read_limits import MAX_REPORTS
 from tests.live import eventually
@@ -66,6 +68,16 @@ def test_the_report_holds_what_the_api_returns_of_the_alert(incident):
     assert series in [
         {**signal, "times": series.get("times")} if "times" in series else signal for signal in _bare(data)
     ]
+
+
+def test_the_report_states_the_forecast_as_the_page_of_the_run_does(incident):
+    """It counts rows, of which a trainer that logs every fifth step has 10 in 50 steps, and nothing is certain."""
+    live, alert = incident
+    horizon = {"within": 10, "probability": 0.9964, "base_rate": 0.0004}
+    forecast = {"step": 59, "horizons": [horizon], "drivers": [], "model": "ratios", "fitted_on": "264 runs"}
+    html = page(Incident.model_validate(_data(_read(live, alert)[1]) | {"forecast": forecast}))
+    assert '<th class="number">within rows</th>' in html
+    assert '<td class="number">&gt; 99 %</td><td class="number">&lt; 0.1 %</td>' in html
 
 
 def _bare(data):

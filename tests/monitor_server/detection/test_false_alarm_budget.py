@@ -128,6 +128,8 @@ def test_without_enough_healthy_runs_every_page_opens_and_says_so():
     loud = Warranty.of_runs(10_000.0, [(1000, 0.0)] * 9 + [(1000, 4.0)])
     assert loud.describe().endswith("pages among them that are too strong for so few steps")
     assert "no warranty yet: no healthy runs" in Warranty(steps_per_page=10_000.0).describe()
+    nearly = Warranty(steps_per_page=1000.4, runs=10, steps=1000)  # such as 100 GPU-hours make
+    assert nearly.describe() == "no warranty yet: 10 of about 11 healthy runs, with 1,000 of 1,001 steps"
 
 
 @pytest.mark.parametrize("warranty", [None, ENOUGH])

@@ -73,6 +73,13 @@ def test_a_message_states_when_the_alert_opened_and_that_it_was_there_before():
     assert "opened again" not in text(message("it fell"))
 
 
+def test_the_end_of_a_link_has_its_day():
+    """A link that lasts a day ends at the hour at which the message was sent."""
+    body = message("it fell")
+    body["alerts"][0]["links"] = [{"label": "Acknowledge", "url": "http://h/l", "expires_at": 1_700_000_000.0}]
+    assert "acts once, until 2023-11-14 22:13 UTC; its page" in text(body)
+
+
 @pytest.mark.parametrize(
     ("kind", "first"),
     [
