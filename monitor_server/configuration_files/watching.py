@@ -32,10 +32,6 @@ class WatchedFile:
         """Note the current state of the file, before it is read: a change during the reading is then found later."""
         self._read = self._seen = self._signature()
 
-    def mark_unread(self) -> None:
-        """Make the file due once more although it has not changed."""
-        self._read = None
-
     def is_due(self) -> bool:
         """Return whether the file exists, has changed since its last reading, and is settled."""
         seen, now = self._signature(), self._monotonic()

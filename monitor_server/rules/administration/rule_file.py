@@ -1,6 +1,7 @@
 """Reads a file of rules strictly: every problem is reported with its place.
 
-The collector applies the file that its settings name at its start, and again after each change of the file.
+The collector applies the file that its settings name at its start, and again after each change of the file. What the
+database refuses, such as a name that a person has taken, is tried again until it is accepted.
 """
 
 import logging
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.configuration_files.reading import UnusableFileError, read_toml
 from monitor_server.configuration_files.watching import WatchedFile
-from monitor_server.errors import CollectorError, InvalidField, StartupError, Unavailable, UnknownRun
+from monitor_server.errors import CollectorError, InvalidField, StartupError
 from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.rule_sets import COLLECTORS_SET, apply_rules
 from monitor_server.rules.definition import Name, Rule, WrittenRule, describe_problems
@@ -26,6 +27,7 @@ __all__ = ["MAX_FILE_RULES", "AppliedFile", "FileSet", "RuleFile", "load_rules"]
 log = logging.getLogger(__name__)
 
 MAX_FILE_RULES: Final = 1_000
+AGAIN_SECONDS: Final = 60.0
 
 FileSet = Annotated[Name, Field(description="The name of the rules that belong together")]
 Rules = Annotated[list[WrittenRule], Field(max_length=MAX_FILE_RULES)]
@@ -84,38 +86,60 @@ class AppliedFile:
         clock: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Apply the file for the first time. A file with a rule for a run that no longer exists changes nothing.
+        """Read the file, and apply it for the first time.
 
         Raises:
-            StartupError: If the file cannot be used.
+            StartupError: If the file itself cannot be used.
         """
         self._path = path
         self._store = store
         self._clock = clock
+        self._monotonic = monotonic
         self._watched = WatchedFile(path, monotonic=monotonic)
+        self._refused: RuleFile | None = None
+        self._refusal = ""
+        self._again_at = 0.0
         try:
-            self._apply()
-        except UnknownRun as error:
-            # A deleted run, for example one that exceeded the limit of age, must not prevent a start of the collector.
-            log.error("the file of rules cannot be used, and its rules stay as they were: %s", printable(error))  # noqa: TRY400
-        except CollectorError as error:
+            file = load_rules(path)
+        except InvalidField as error:
             raise StartupError(f"RLVITALS_RULES_FILE: {error}") from error
+        self._try(file)
 
     def tick(self) -> None:
-        """Apply the file if it has changed and its writing has ended; an unusable file changes nothing."""
-        if not self._watched.is_due():
-            return
-        self._watched.mark_read()
-        try:
-            self._apply()
-        except Unavailable as error:
-            self._watched.mark_unread()
-            log.warning("the file of rules could not be applied, which is tried again: %s", error)
-        except CollectorError as error:
-            log.error("the file of rules has changed and cannot be used: %s", printable(error))  # noqa: TRY400
+        """Apply the file if it has changed and its writing has ended, and try again what the database has refused."""
+        if self._watched.is_due():
+            self._watched.mark_read()
+            self._refused, self._refusal = None, ""
+            try:
+                file = load_rules(self._path)
+            except InvalidField as error:
+                log.error("the file of rules has changed and cannot be used: %s", printable(error))  # noqa: TRY400
+            else:
+                self._try(file)
+        elif self._refused is not None and self._monotonic() >= self._again_at:
+            self._try(self._refused)
 
-    def _apply(self) -> None:
-        file = load_rules(self._path)
+    def _try(self, file: RuleFile) -> None:
+        """Apply a file, or note and log why the database refuses it, which must not prevent a start of the collector.
+
+        A person can take a name or delete a run with a key for one project.
+        """
+        try:
+            self._apply(file)
+        except CollectorError as error:
+            self._refused, self._again_at = file, self._monotonic() + AGAIN_SECONDS
+            if str(error) != self._refusal:
+                self._refusal = str(error)
+                log.error(  # noqa: TRY400
+                    "the file of rules is not in force, and its rules stay as they were until it can be applied, which "
+                    "is tried every %.0f s: %s",
+                    AGAIN_SECONDS,
+                    printable(error),
+                )
+        else:
+            self._refused, self._refusal = None, ""
+
+    def _apply(self, file: RuleFile) -> None:
         author = Author(caller=Caller(name="RLVITALS_RULES_FILE", scope=Scope.ADMIN), now=self._clock())
         with self._store.write() as repositories:
             applied = apply_rules(repositories, COLLECTORS_SET, file.rules, author=author, is_of_settings=True)

@@ -42,13 +42,3 @@ def test_a_missing_file_is_not_due_until_it_is_there(tmp_path):
     assert watched.is_due()
     path.unlink()
     assert not watched.is_due()
-
-
-def test_a_file_that_could_not_be_used_yet_is_due_once_more(tmp_path):
-    """Where the database did not answer, the same file is read again."""
-    now, path = [0.0], tmp_path / "rules.toml"
-    write(path, "a = 1")
-    watched = WatchedFile(path, monotonic=lambda: now[0])
-    now[0] += 2 * SETTLED_SECONDS
-    watched.mark_unread()
-    assert watched.is_due()

@@ -4,9 +4,13 @@ import logging
 
 import pytest
 
+from monitor_server.access.callers import Caller, Scope
 from monitor_server.commands.main import main
 from monitor_server.errors import InvalidField, StartupError
-from monitor_server.rules.administration.rule_file import AppliedFile, load_rules
+from monitor_server.rules.administration.changes import Author
+from monitor_server.rules.administration.rule_file import AGAIN_SECONDS, AppliedFile, load_rules
+from monitor_server.rules.administration.single_rules import create_rule, delete_rule
+from monitor_server.rules.definition import read_rule
 from tests.databases import sqlite_only
 
 RULES = """
@@ -172,6 +176,30 @@ def test_a_file_that_could_not_be_read_is_applied_once_it_can(store, file, clock
         assert tick() == ["gone", "kl"]
     file.chmod(0o600)
     assert tick() == ["away", "kl"]
+
+
+def test_a_name_that_a_person_has_taken_keeps_no_collector_from_starting(store, file, clock, caplog):
+    """A key for one project is enough to take it; the log says so once, and the file is in force once it is free."""
+    tenant = Author(caller=Caller(name="tenant", scope=Scope.OPERATE, project="p"), now=clock())
+    rule = {"name": "gone", "condition": "threshold", "signal": "kl/ref", "operator": ">", "value": 1.0}
+    with store.write() as repositories:
+        taken = create_rule(repositories, read_rule(rule), author=tenant)
+    seconds = [0.0]
+    applied = AppliedFile(file, store, clock=clock, monotonic=lambda: seconds[0])
+
+    def tick():
+        seconds[0] += AGAIN_SECONDS
+        applied.tick()
+        with store.read() as repositories:
+            return sorted((each.name, each.file_set) for each in repositories.rules.all())
+
+    assert tick() == tick() == [("gone", None)]
+    assert [record.message.partition(", which is tried every 60 s: ")[2] for record in caplog.records] == [
+        "a rule named 'gone' for the same project and run was made by a person; choose another name"
+    ]
+    with store.write() as repositories:
+        delete_rule(repositories, taken.id, author=tenant)
+    assert tick() == [("gone", "collector"), ("kl", "collector")]
 
 
 @pytest.mark.parametrize(
