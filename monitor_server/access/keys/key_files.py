@@ -1,5 +1,6 @@
 """Keys that a first start writes to files, so that containers can be started without a person."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -15,12 +16,16 @@ from monitor_server.store.database import Store
 
 __all__ = ["write_key_files"]
 
+log = logging.getLogger(__name__)
+
 LONGEST_FILE: Final = 4096  # bytes; a key has 47
 KEY: Final = re.compile(rf"{PREFIX}[\w-]{{1,200}}", re.ASCII)
 
 
 def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
     """Create a key for each file that is missing or contains a key unknown to the store; return the written files.
+
+    A key that was revoked or has expired stays in its file, because nobody has asked for another one; the log says so.
 
     Args:
         store: Where the keys are stored.
@@ -37,7 +42,14 @@ def write_key_files(store: Store, setting: str, *, now: float) -> list[Path]:
             repositories.api_keys.lock()  # another collector that starts may choose the same name
             known = repositories.api_keys.all()
             held = _read(path)
-            if held and any(key.hash == hash_key(held) for key in known):
+            stored = next((key for key in known if held and key.hash == hash_key(held)), None)
+            if stored is not None:
+                if not stored.is_valid(now):
+                    log.warning(
+                        "the key %r in %s %s, and who sends it is refused; empty the file and restart the collector, "
+                        "which then writes a new key to it",
+                        *(stored.name, path, "has expired" if stored.revoked_at is None else "was revoked"),
+                    )
                 continue
             names = {fold_name(key.name) for key in known if key.revoked_at is None}
             name = next(each for each in _names(path.stem) if fold_name(each) not in names)

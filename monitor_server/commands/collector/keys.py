@@ -47,8 +47,8 @@ def run(
     """Create, list or revoke keys. A new key is printed once, and only its hash is stored."""
     if url is None and database is None and not os.environ.get("RLVITALS_DATABASE_URL"):
         url = url_of_environment()
-    is_there = action != "create"  # the first key is often created before the collector runs
-    with closing(_OverHttp(url) if url is not None else _InDatabase(database, is_there=is_there)) as keys:
+    # The first key is often created before the collector runs.
+    with closing(_OverHttp(url) if url is not None else _InDatabase(database, may_be_new=action == "create")) as keys:
         return _act(keys, action, name, scope=scope, project=project, days=days)
 
 
@@ -96,18 +96,29 @@ class _OverHttp:
 
 
 class _InDatabase:
-    def __init__(self, database: str | None, *, is_there: bool) -> None:
+    def __init__(self, database: str | None, *, may_be_new: bool) -> None:
+        """Open the database. Only a new one gets a schema: a migration would stop the collector that runs on it."""
         from monitor_server.access.callers import Caller, Scope  # noqa: PLC0415 - importing SQLAlchemy is slow
         from monitor_server.commands.settings import database_url  # noqa: PLC0415
         from monitor_server.store.address import shown_url  # noqa: PLC0415
         from monitor_server.store.database import Store  # noqa: PLC0415
         from monitor_server.store.operations.inspection import inspect_database  # noqa: PLC0415
+        from monitor_server.store.schema.version import newest_schema  # noqa: PLC0415
 
         address = database_url(database)
-        if is_there and inspect_database(address) is None:
+        shown, state = shown_url(address), inspect_database(address)
+        schema = None if state is None else state.schema_version
+        self._new = shown if schema is None else None
+        if schema is None and not may_be_new:
             raise CommandError(
-                f"there is no database {shown_url(address)}; set RLVITALS_DATABASE_URL or --database to that of the "
-                "collector, or ask the collector with --url"
+                f"there is no database {shown}{'' if state is None else ' with tables of rlvitals'}; set "
+                "RLVITALS_DATABASE_URL or --database to that of the collector, or ask the collector with --url"
+            )
+        if schema is not None and schema < newest_schema():
+            raise CommandError(
+                f"the database {shown} has the schema {schema}, and this rlvitals uses {newest_schema()}; ask its "
+                "collector with --url, or use the collector's rlvitals, or make a backup (`rlvitals backup`) and start "
+                "a collector of this version, which migrates it"
             )
         self._store = Store.open(address)
         self._author = Caller(name=f"{user_name()} on the machine", scope=Scope.ADMIN)
@@ -147,6 +158,12 @@ class _InDatabase:
                 )
         except KeyNameTaken as error:
             raise CommandError(str(error)) from error
+        if self._new is not None:
+            typer.echo(
+                f"The database {self._new} was created for this key, and a collector on another one does not know "
+                "it; name its database by --database, or its address by --url.",
+                err=True,
+            )
         return secret
 
     def revoke(self, named: str) -> str:

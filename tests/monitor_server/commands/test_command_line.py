@@ -1,18 +1,21 @@
 """The command line: lists over HTTP, its help, its version, and the characters that reach a terminal."""
 
 import ast
+import contextlib
 import os
 import re
 import socket
+import sqlite3
 import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
-from sqlalchemy import create_engine, update
+from sqlalchemy import create_engine, text, update
 
 from monitor_server.commands.main import COMMANDS, main
 from monitor_server.commands.terminal import printable
+from monitor_server.store.database import Store
 from monitor_server.store.tables import alerts, api_keys
 from tests.bad_collectors import answering
 
@@ -383,6 +386,35 @@ def test_the_keys_of_a_database_that_is_not_there_are_not_said_to_be_none(argume
     printed = capsys.readouterr()
     assert (printed.out, list(tmp_path.iterdir())) == ("", [])
     assert printed.err.startswith(f"rlvitals: there is no database sqlite:///{database}; set RLVITALS_DATABASE_URL")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE theirs (id INTEGER)")
+    assert main(["keys", *arguments, "--database", f"sqlite:///{database}"]) == 1
+    assert "with tables of rlvitals; set RLVITALS_DATABASE_URL" in capsys.readouterr().err
+
+
+def test_a_key_in_a_database_that_is_made_for_it_is_said_to_be_unknown_to_collectors(tmp_path, capsys):
+    """The command may run in another folder than the collector; a second key there is no surprise any more."""
+    create = ["keys", "create", "--scope", "read", "--database", f"sqlite:///{tmp_path / 'stray.db'}"]
+    noted = []
+    for name in ("a", "b"):
+        assert main([*create, name]) == 0
+        noted.append("stray.db was created for this key" in capsys.readouterr().err)
+    assert noted == [True, False]
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["revoke", "a"], ["create", "b", "--scope", "read"]], ids=" ".join)
+def test_the_keys_of_an_older_database_are_left_to_its_collector(arguments, database_url, capsys):
+    """A migration by a command, for which nobody has made a backup, would stop the collector that runs on it."""
+    Store.open(database_url).close()
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0011'"))
+    assert main(["keys", *arguments, "--database", database_url]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, "has the schema 0011" in printed.err) == ("", True)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "0011"
+    engine.dispose()
 
 
 def test_an_end_that_no_calendar_has_is_listed(database_url, capsys):

@@ -4,7 +4,8 @@ import stat
 
 import pytest
 
-from monitor_server.access.keys.administration import hash_key
+from monitor_server.access.callers import Caller, Scope
+from monitor_server.access.keys.administration import hash_key, revoke_key
 from monitor_server.access.keys.required_keys import prepare_keys
 from monitor_server.errors import KeysMissing, StartupError
 from monitor_server.settings import Settings
@@ -49,6 +50,24 @@ def test_a_start_writes_keys_to_files_once(store, tmp_path):
     with store.read() as reading:
         assert [key.name for key in reading.api_keys.all()] == ["admin", "metrics", "metrics-2"]
     assert metrics.read_text() != secrets[1]
+
+
+def test_a_revoked_key_in_a_file_is_named_and_replaced_once_the_file_is_empty(store, tmp_path, caplog):
+    """Its users are refused, and the file alone does not show why."""
+    path = tmp_path / "metrics.key"
+    settings = Settings(host="::", key_files=f"read:{path}")
+    prepare_keys(store, settings, now=0.0)
+    revoked = path.read_text()
+    prepare_keys(store, settings, now=1.0)
+    assert not caplog.records
+    with store.write() as repositories:
+        revoke_key(repositories, "metrics", author=Caller(name="a", scope=Scope.ADMIN), now=2.0)
+    prepare_keys(store, settings, now=3.0)
+    assert (path.read_text(), f"the key 'metrics' in {path} was revoked" in caplog.text) == (revoked, True)
+    path.write_text("")
+    prepare_keys(store, settings, now=4.0)
+    with store.read() as reading:
+        assert [key.hash for key in reading.api_keys.all() if key.is_valid(5.0)] == [hash_key(path.read_text().strip())]
 
 
 @pytest.mark.parametrize("setting", ["admin", "owner:/x", "admin:", "admin:/no/such/folder/key", f"admin:/{'x' * 300}"])
