@@ -131,7 +131,9 @@ def create_app(
     enforce = _enforcement(collector, proxies)
 
     def secure(inner: ASGIApp) -> ASGIApp:
-        secured = _secure(enforce(inner), settings, hosts=hosts, bodies=bodies)
+        secured = exposition.refused_batches.count_answers(
+            _secure(enforce(inner), settings, hosts=hosts, bodies=bodies), path=f"{API}/ingest"
+        )
         return secured if otlp is None else otlp.requests(secured, prefix=API, direct=app.direct)
 
     app.secure = secure

@@ -95,6 +95,12 @@ COLLECTOR: Final = (
         description="Records a second. A refused record is lost, and the trainer's log names the reason.",
     ),
     Panel(
+        title="Batches refused",
+        unit="ops",
+        queries={f"sum by (reason) (rate(rlvitals_ingest_refused_batches_total{RATE}))": "{{reason}}"},
+        description="Batches a second that were refused as a whole; those with the reason later are sent again.",
+    ),
+    Panel(
         title="Signals left out",
         queries={f"sum(rate(rlvitals_ingest_left_out_signals_total{RATE}))": "beyond the limit of a run"},
         description="Scalars and summaries per second that were left out of records; the trainer's log names one.",

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from monitor_server.exposition.channel_and_disk_metrics import Channels, DatabaseFaults, DiskAndKeys
+from monitor_server.exposition.refused_batches import RefusedBatches
 from monitor_server.exposition.run_metrics import RunMetrics
 from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.settings import Settings
@@ -23,12 +24,19 @@ SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 class Exposition:
-    """The metrics of one collector on its own registry; ``sdk_versions`` counts batches for them and for the API."""
+    """The metrics of one collector on its own registry.
+
+    Attributes:
+        sdk_versions: Counts batches for the metrics and for the API.
+        refused_batches: Counts refused batches for the metrics and for the API.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self.sdk_versions = SdkVersions()
         registry.register(_SdkVersions(self.sdk_versions))
+        self.refused_batches = RefusedBatches()
+        registry.register(self.refused_batches)
         self._records = Counter("rlvitals_ingest_records", "Records stored", registry=registry)
         self._rejected = Counter("rlvitals_ingest_rejected", "Records refused", registry=registry)
         self._duplicates = Counter("rlvitals_ingest_duplicates", "Records that were stored before", registry=registry)

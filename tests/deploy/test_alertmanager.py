@@ -81,6 +81,7 @@ def test_within_a_run_the_graver_alert_silences_the_lesser(silenced_by):
         "RlvitalsCollectorDown": set(),
         "RlvitalsDatabaseFailing": set(),
         "RlvitalsRecordsRefused": set(),
+        "RlvitalsBatchesRefused": set(),
         "RlvitalsSignalsLeftOut": set(),
         "RlvitalsRunsLeftOut": set(),
         "RlvitalsRunQuarantined": set(),

@@ -54,8 +54,9 @@ class CollectorStatus(Schema):
     """The state of one collector process and of its database.
 
     ``sdk_versions`` counts the batches of each version of the SDK since the process began; an empty text stands for
-    clients that do not state one. ``clock_offset_seconds`` is how far the collector's own clock, which no jump moves,
-    is ahead of the machine's.
+    clients that do not state one. ``refused_batches`` counts the batches that were refused as a whole, by the reason
+    (docs/runbooks/rlvitalsbatchesrefused.md). ``clock_offset_seconds`` is how far the collector's own clock, which no
+    jump moves, is ahead of the machine's.
     """
 
     version: str
@@ -69,6 +70,7 @@ class CollectorStatus(Schema):
     keys: KeyStatus
     retention: RetentionStatus
     sdk_versions: dict[str, int]
+    refused_batches: dict[str, int]
 
 
 @router.get("/status")
@@ -92,6 +94,7 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
             {limit.name: limit.value for limit in list_limits(reading, collector.settings)}
         ),
         sdk_versions=collector.exposition.sdk_versions.counts(),
+        refused_batches=collector.exposition.refused_batches.counts(),
     )
 
 

@@ -20,6 +20,7 @@ TIMEOUT_SECONDS = 10.0
 LONGEST_ANSWER_BYTES = 1 << 20
 # An idle projector reads about this many in half a minute; more is a backlog and not a short queue.
 BACKLOG_RECORDS = 10_000
+LATER = "later"  # the reason of batches that trainers send again without being told to
 
 
 def check_collector(url: str) -> Iterator[DoctorFinding]:
@@ -67,6 +68,7 @@ def check_status(status: Mapping[str, Any]) -> Iterator[DoctorFinding]:
     """Yield the findings about what a collector answers at ``/api/v1/status``."""
     own = version("rlvitals")
     yield _versions(own, status["version"], status["sdk_versions"])
+    yield _refused(status.get("refused_batches", {}))  # an older collector does not count them
     if status["database"] is not None and status["database"]["free_bytes"] is not None:
         yield check_disk(status["database"]["free_bytes"], status["database"]["size_bytes"])
     yield check_clock("the collector's", status["time"] - time.time())
@@ -99,6 +101,19 @@ def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> DoctorFindin
         advice = f"upgrade all to {newest}{first}: an older SDK works, but lacks newer functions"
         return DoctorFinding(level=Level.WARNING, about="versions", text=text, advice=advice)
     return DoctorFinding(level=Level.OK, about="versions", text=text)
+
+
+def _refused(batches: Mapping[str, int]) -> DoctorFinding:
+    named = {reason: count for reason, count in batches.items() if count and reason != LATER}
+    if not named:
+        return DoctorFinding(level=Level.OK, about="batches", text="none was refused since its start")
+    shown = ", ".join(f"{reason} ({count:,})" for reason, count in named.items())
+    advice = (
+        "docs/runbooks/rlvitalsbatchesrefused.md explains each reason; the trainer's log has the collector's answer"
+    )
+    return DoctorFinding(
+        level=Level.WARNING, about="batches", text=f"some were refused since its start: {shown}", advice=advice
+    )
 
 
 def _release(version: str) -> tuple[int, ...]:

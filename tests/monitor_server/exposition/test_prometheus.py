@@ -133,6 +133,37 @@ def test_ingest_and_detection_are_counted(live):
     assert found["rlvitals_detection_seconds_count",] == 1
 
 
+def test_batches_that_are_refused_as_a_whole_are_counted_by_reason(start_collector):
+    """They reach no store, and otherwise only the trainer's log tells of them."""
+    live = start_collector(max_body_bytes=2_000)
+    batch = {"schema_version": 1, "run": "r", "records": [{"step": 0, "scalars": {"a": 1.0}}]}
+
+    def status(headers=None, **changed):
+        url = f"{live.url}/api/v1/ingest"
+        return live.pool.request("POST", url, json=batch | changed, headers=headers).status
+
+    def counts():
+        return {
+            key[1]: value for key, value in _samples(live).items() if key[0].startswith("rlvitals_ingest_refused_b")
+        }
+
+    none = dict.fromkeys(["address", "invalid", "key", "later", "schema", "size"], 0)
+    assert (status(), counts(), live.get("/status")["refused_batches"]) == (200, none, none)
+    assert [status(schema_version=99), status(run=7), status(run="r" * 3_000), status({"Host": "evil.example"})] == [
+        422, 422, 413, 421
+    ]  # fmt: skip
+    assert status({"Content-Type": "text/plain"}) == 415
+    with live.app.state.collector.store.write() as repositories:
+        create_key(
+            repositories, name="a", scope=Scope.INGEST, project=None, expires_at=None,
+            author=Caller(name="a", scope=Scope.ADMIN), now=0.0,
+        )  # fmt: skip
+    live.app.state.collector.keys.read()
+    assert status() == 401
+    counted = live.app.state.collector.exposition.refused_batches.counts()
+    assert counted == none | {"schema": 1, "invalid": 2, "size": 1, "address": 1, "key": 1}
+
+
 def test_what_happens_seldom_is_counted_from_zero(live):
     """The first rows that are removed, and the first events that go to another collector, are an increase."""
     found = _samples(live)

@@ -207,6 +207,7 @@ REPORTS = [
     ({"unprojected_records": 20_000}, "backlog", "warning", "docs/scaling.md"),
     ({"quarantined_runs": 1}, "backlog", "problem", "rlvitals runs --reset RUN"),
     ({"sdk_versions": {"0.0.1": 3}}, "versions", "warning", "upgrade all to"),
+    ({"refused_batches": {"later": 9, "schema": 2}}, "batches", "warning", "rlvitalsbatchesrefused.md"),
     ({"version": "99.0"}, "versions", "warning", "upgrade all to 99.0:"),
     ({"version": "99.0.9", "sdk_versions": {"99.0.10": 1}}, "versions", "warning", "all to 99.0.10, trainers first:"),
     ({"clock_offset_seconds": 30.0}, "clock", "warning", "restart the collector"),
