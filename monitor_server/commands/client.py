@@ -11,6 +11,7 @@ import typer
 import urllib3
 
 from monitor_server.commands.errors import CommandError, RequestRefusedError
+from monitor_server.commands.processes import interrupted_by_sigterm
 from monitor_server.configuration_files.writing import open_for_writing
 
 __all__ = [
@@ -156,7 +157,7 @@ def download(url: str, path: str, file: Path) -> int:
             answer = pool.request("GET", f"{url}/api/v1{path}", preload_content=False, headers=authorization())
             if answer.status != 200:  # noqa: PLR2004 - HTTP's number for success
                 raise _refusal_of(url, path, answer, answer.read(amt=4 * LONGEST_DETAIL))
-            with open_for_writing(file) as written:
+            with interrupted_by_sigterm(), open_for_writing(file) as written:
                 for part in answer.stream(PART_BYTES):
                     size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:

@@ -3,13 +3,20 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import urllib3
 
-__all__ = ["collector_arguments", "interrupt_on_signals", "python_process", "wait_until_ready"]
+__all__ = [
+    "collector_arguments",
+    "interrupt_on_signals",
+    "interrupted_by_sigterm",
+    "python_process",
+    "wait_until_ready",
+]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
@@ -28,6 +35,22 @@ def interrupt_on_signals() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts background jobs with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that an unfinished file is removed.
+
+    Only the main thread of a process can do so; the block of another thread is unchanged.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from monitor_server.commands.processes import interrupted_by_sigterm
 from monitor_server.commands.settings import database_url
 from monitor_server.commands.terminal import printable, say
 from monitor_server.store.operations.backup import back_up
@@ -18,6 +19,7 @@ def run(
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
 ) -> int:
     """Write one consistent snapshot; docs/operations.md describes how to restore it."""
-    size = back_up(database_url(database), destination)
+    with interrupted_by_sigterm():
+        size = back_up(database_url(database), destination)
     say(f"{printable(destination)}: {size:,} bytes")
     return 0

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -31,6 +32,7 @@ __all__ = ["back_up"]
 CONNECT_SECONDS: Final = 10
 # A large backup takes hours. A table with many deleted rows is read for minutes before a byte of it is written.
 SILENT_SECONDS: Final = 600.0
+AGAIN_SECONDS: Final = 0.05  # an interrupt has no effect before the statement has begun
 
 
 def back_up(url: str, destination: Path) -> int:
@@ -79,6 +81,7 @@ def _reserve_file(destination: Path) -> Iterator[tuple[Path, int]]:
             yield partial, held.fileno()
         finally:
             partial.unlink(missing_ok=True)
+            partial.with_name(f"{partial.name}-journal").unlink(missing_ok=True)  # of SQLite, in a killed backup
 
 
 def _lock_file(partial: Path, destination: Path) -> BinaryIO:
@@ -118,15 +121,19 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
         raise DatabaseUnusable(f"there is no database {shown_url(str(url))}; set RLVITALS_DATABASE_URL or --database")
     engine = create_engine(url)
     try:
-        with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
+        with closing(engine.raw_connection()) as connection, ThreadPoolExecutor(1) as thread:
             # A read transaction of WAL mode, which delays no other transaction. The copy contains no free pages.
-            cursor.execute("VACUUM INTO ?", (str(destination),))
-    except DBAPIError as error:
-        raise DatabaseUnusable(
-            f"the database {shown_url(str(url))} cannot be copied: {one_line(error.orig)}"
-        ) from error
-    except engine.dialect.loaded_dbapi.Error as error:
-        raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be copied: {error}") from error
+            driver: Any = connection.driver_connection
+            copying = thread.submit(driver.execute, "VACUUM INTO ?", (str(destination),))
+            try:
+                copying.result()
+            except KeyboardInterrupt:  # it reaches the main thread alone, and not while that executes a statement
+                while wait([copying], AGAIN_SECONDS).not_done:
+                    driver.interrupt()
+                raise
+    except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:
+        reason = one_line(getattr(error, "orig", error))
+        raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be copied: {reason}") from error
     finally:
         engine.dispose()
     state = inspect_database(URL.create("sqlite", database=str(destination)).render_as_string())

@@ -18,6 +18,7 @@ from monitor_server.commands.terminal import printable
 from monitor_server.store.database import Store
 from monitor_server.store.tables import alerts, api_keys
 from tests.bad_collectors import answering
+from tests.live import eventually
 
 
 def test_runs_and_alerts_are_listed(start_collector, scripted, capsys):
@@ -500,3 +501,18 @@ def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_pass
     assert "hidden" not in line
     assert "\x1b" not in line
     assert len(line) < 400
+
+
+def test_a_download_that_sigterm_ends_leaves_no_unfinished_file(tmp_path):
+    """The collector has sent a part of an export and sends no more; the part would stay under a random name."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        command = ["export", "r", "--output", str(tmp_path / "r.jsonl"), "--url", url]
+        with subprocess.Popen([sys.executable, "-m", "monitor_server", *command], stderr=subprocess.DEVNULL) as process:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + b"x" * 3_000_000)
+                eventually(lambda: list(tmp_path.glob("*.partial")))
+                process.terminate()
+                assert process.wait() == 130
+    assert list(tmp_path.iterdir()) == []

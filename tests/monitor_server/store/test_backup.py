@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -242,9 +243,11 @@ def test_two_backups_to_one_name_do_not_write_one_file(migrated_sqlite, tmp_path
         thread.join()
     assert ended == [1]
     assert not backup.exists()
-    backup.with_name("x.db.partial").write_bytes(b"what a backup that was killed has left")
+    for left in ("x.db.partial", "x.db.partial-journal"):
+        backup.with_name(left).write_bytes(b"what a backup that was killed has left")
     assert main(["backup", str(backup), "--database", source]) == 0
     assert inspect_database(f"sqlite:///{backup}").schema_version is not None
+    assert list(tmp_path.glob("*.partial*")) == []
 
 
 def test_a_backup_that_begins_as_another_one_fails_writes_to_a_private_file(migrated_sqlite, tmp_path, monkeypatch):
@@ -278,6 +281,34 @@ def test_a_backup_that_was_killed_writes_to_no_other_backup(migrated_sqlite, tmp
         assert "another backup is writing" in capsys.readouterr().err
         os.kill(int(dump.name), signal.SIGKILL)
     eventually(lambda: main(["backup", str(backup), "--database", source]) == 0)
+
+
+def test_a_backup_that_is_ended_stops_at_once_and_leaves_nothing(migrated_sqlite, tmp_path):
+    """A timer with a limit or a reboot may end it every night: unfinished files would fill the disk."""
+    source, backup = migrated_sqlite(tmp_path), tmp_path / "backups" / "x.db"
+    partial = backup.with_name("x.db.partial")
+    partial.parent.mkdir()
+    rows = "WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 60000) SELECT zeroblob(1000) FROM n"
+    with contextlib.closing(sqlite3.connect(source.removeprefix("sqlite:///"))) as connection, connection:
+        connection.execute(f"CREATE TABLE large AS {rows}")
+    command = [sys.executable, "-m", "monitor_server", "backup", str(backup), "--database", source]
+
+    def is_ended_early():
+        """End a backup that has begun to write; whether it was ended before it had written all."""
+        file = None
+        with contextlib.ExitStack() as stack:
+            process = stack.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+            while process.poll() is None and (file is None or not os.fstat(file.fileno()).st_size):
+                with contextlib.suppress(FileNotFoundError):
+                    file = file or stack.enter_context(partial.open("rb"))
+            process.send_signal(signal.SIGTERM)
+            if process.wait() == 0:
+                backup.unlink()
+                return False
+            assert (process.returncode, list(partial.parent.iterdir())) == (130, [])
+            return os.fstat(file.fileno()).st_size < 60_000 * 1_000
+
+    eventually(is_ended_early)
 
 
 def test_a_backup_of_a_server_that_does_not_answer_ends(tmp_path, capsys, monkeypatch, postgres):  # noqa: ARG001
