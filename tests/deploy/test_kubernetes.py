@@ -43,6 +43,12 @@ def test_the_pod_is_confined():
     assert {mount["mountPath"] for mount in CONTAINER["volumeMounts"]} == {"/data", "/tmp"}  # noqa: S108 - its own
 
 
+def test_a_migration_of_an_hour_is_not_cut_off():
+    """Nothing listens during a migration, and a pod that is killed undoes it and begins anew, without an end."""
+    probe = CONTAINER["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 3600
+
+
 def test_what_the_manifest_names_exists():
     """Settings, routes of the probes, the port, the labels by which service and policy find the pod."""
     settings = {f"RLVITALS_{name.upper()}" for name in Settings.model_fields}
