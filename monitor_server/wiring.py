@@ -207,6 +207,7 @@ def build_collector(
         calibration=calibration,
         notifier=notifier,
         notifications=channels,
+        rule_file=rule_file,
         oidc=None if settings.role not in {"all", "web"} else OidcSignIn.of(settings, clock=clock),
     )
     _watch(collector)

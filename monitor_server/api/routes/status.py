@@ -55,7 +55,8 @@ class CollectorStatus(Schema):
 
     ``sdk_versions`` counts the batches of each version of the SDK since the process began; an empty text stands for
     clients that do not state one. ``refused_batches`` counts the batches that were refused as a whole, by the reason
-    (docs/runbooks/rlvitalsbatchesrefused.md). ``clock_offset_seconds`` is how far the collector's own clock, which no
+    (docs/runbooks/rlvitalsbatchesrefused.md). ``rules_file_problem`` states why the newest version of the file of
+    rules is not in force, if so. ``clock_offset_seconds`` is how far the collector's own clock, which no
     jump moves, is ahead of the machine's.
     """
 
@@ -67,6 +68,7 @@ class CollectorStatus(Schema):
     unprojected_records: int
     quarantined_runs: int
     failing_channels: list[str]
+    rules_file_problem: str | None
     keys: KeyStatus
     retention: RetentionStatus
     sdk_versions: dict[str, int]
@@ -89,6 +91,7 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
         unprojected_records=reading.projection_queue.unprojected_entries(),
         quarantined_runs=len(reading.projection_queue.quarantined_runs()),
         failing_channels=sorted(collector.failing_channels(reading)),
+        rules_file_problem=None if collector.rule_file is None else collector.rule_file.problem,
         keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
         retention=RetentionStatus.model_validate(
             {limit.name: limit.value for limit in list_limits(reading, collector.settings)}

@@ -31,6 +31,7 @@ from monitor_server.notifications.configuration.stored import EMPTY, SavedDocume
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.retention.worker import RetentionWorker
+from monitor_server.rules.administration.rule_file import AppliedFile
 from monitor_server.settings import Settings
 from monitor_server.step_processing.projector import Projector
 from monitor_server.store.database import Store
@@ -78,6 +79,7 @@ class Collector:
     notifier: NotificationWorker | None = None
     notifications: CurrentFile | SavedDocument | None = None
     oidc: OidcSignIn | None = None
+    rule_file: AppliedFile | None = None
     waiting_reads: Admission = field(default_factory=waiting_reads)
     dry_runs: Admission = field(default_factory=dry_runs)
     exports: Turns = field(default_factory=exports)

@@ -88,6 +88,13 @@ def check_status(status: Mapping[str, Any]) -> Iterator[DoctorFinding]:
             text=f"these channels do not accept messages: {', '.join(status['failing_channels'])}",
             advice="`rlvitals notifications list` shows why; `rlvitals notifications test CHANNEL` tries one",
         )
+    if (problem := status.get("rules_file_problem")) is not None:  # an older collector has no such field
+        yield DoctorFinding(
+            level=Level.PROBLEM,
+            about="rules",
+            text=f"the newest version of the file of RLVITALS_RULES_FILE is not in force: {problem}",
+            advice="correct the file, or change the rule that is in its way (`rlvitals rules list`, docs/rules.md)",
+        )
     yield _keys(status["keys"])
 
 

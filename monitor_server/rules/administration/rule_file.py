@@ -76,7 +76,11 @@ def load_rules(path: Path) -> RuleFile:
 
 
 class AppliedFile:
-    """The rules of the file that the settings name, in the version that was applied last."""
+    """The rules of the file that the settings name, in the version that was applied last.
+
+    Attributes:
+        problem: Why the newest version of the file is not in force; None if it is.
+    """
 
     def __init__(
         self,
@@ -97,7 +101,7 @@ class AppliedFile:
         self._monotonic = monotonic
         self._watched = WatchedFile(path, monotonic=monotonic)
         self._refused: RuleFile | None = None
-        self._refusal = ""
+        self.problem: str | None = None
         self._again_at = 0.0
         try:
             file = load_rules(path)
@@ -109,10 +113,11 @@ class AppliedFile:
         """Apply the file if it has changed and its writing has ended, and try again what the database has refused."""
         if self._watched.is_due():
             self._watched.mark_read()
-            self._refused, self._refusal = None, ""
+            self._refused, self.problem = None, None
             try:
                 file = load_rules(self._path)
             except InvalidField as error:
+                self.problem = str(error)
                 log.error("the file of rules has changed and cannot be used: %s", printable(error))  # noqa: TRY400
             else:
                 self._try(file)
@@ -128,8 +133,8 @@ class AppliedFile:
             self._apply(file)
         except CollectorError as error:
             self._refused, self._again_at = file, self._monotonic() + AGAIN_SECONDS
-            if str(error) != self._refusal:
-                self._refusal = str(error)
+            if str(error) != self.problem:
+                self.problem = str(error)
                 log.error(  # noqa: TRY400
                     "the file of rules is not in force, and its rules stay as they were until it can be applied, which "
                     "is tried every %.0f s: %s",
@@ -137,7 +142,7 @@ class AppliedFile:
                     printable(error),
                 )
         else:
-            self._refused, self._refusal = None, ""
+            self._refused, self.problem = None, None
 
     def _apply(self, file: RuleFile) -> None:
         author = Author(caller=Caller(name="RLVITALS_RULES_FILE", scope=Scope.ADMIN), now=self._clock())

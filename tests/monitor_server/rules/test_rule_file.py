@@ -125,6 +125,7 @@ def test_the_collector_applies_the_file_of_its_settings(store, file, clock, capl
     write("[[rules]]\nname = 'kl'")
     assert names() == ["gone", "kl"]
     assert "cannot be used" in caplog.text
+    assert "rules[0] must have the condition" in applied.problem
     assert [each.levelname for each in caplog.records if "was applied" in each.message] == ["INFO"]
     write(RULES.replace('name = "gone"', 'name = "away"'))
     assert names() == ["away", "kl"]
@@ -200,6 +201,7 @@ def test_a_name_that_a_person_has_taken_keeps_no_collector_from_starting(store, 
     with store.write() as repositories:
         delete_rule(repositories, taken.id, author=tenant)
     assert tick() == [("gone", "collector"), ("kl", "collector")]
+    assert applied.problem is None
 
 
 @pytest.mark.parametrize(
@@ -217,3 +219,4 @@ def test_a_run_that_was_deleted_does_not_keep_a_collector_from_starting(start_co
     live = start_collector(rules_file=file)
     assert {item["kind"] for item in live.get("/rules")["items"]} >= {"rule:kl", "rule:gone"}
     assert run_id in caplog.text
+    assert run_id in live.get("/status")["rules_file_problem"]
