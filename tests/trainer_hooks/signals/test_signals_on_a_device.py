@@ -25,6 +25,7 @@ from trainer_hooks.recording.responses.sampler import ResponseSampler
 from trainer_hooks.recording.responses.selection import rank_rows
 from trainer_hooks.signals import fetch, reduce, summarise
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
+from trainer_hooks.signals.families.familiarity import FIRST_STEPS
 from trainer_hooks.wire import Moments, Record, merge
 
 PROCESSOR, META = torch.device("cpu"), torch.device("meta")
@@ -136,6 +137,34 @@ def test_a_step_is_fetched_with_one_copy(collector, connect):
     (record,) = collector.records
     assert record.scalars == {"loss/policy": 0.0, "grad/norm": 0.0, "lr": 1e-6}
     assert record.summaries["finite/bad_values"].value() == 0
+
+
+# What torch.use_deterministic_algorithms names, of what is called outside of models: these raise on CUDA.
+REFUSED = {f"aten.{name}" for name in ("put", "put_", "histc", "nll_loss_forward", "kthvalue", "median", "nanmedian")}
+REFUSED_FOR_FLOATS = {"aten.cumsum", "aten.cumsum_", "aten.logcumsumexp"}
+
+
+class DeterministicCuda(TorchDispatchMode):
+    """Refuses what torch refuses on CUDA in deterministic mode."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function.overloadpacket)
+        is_refused = name in REFUSED or (name in REFUSED_FOR_FLOATS and args[0].is_floating_point())
+        if is_refused or (name == "aten.bincount" and len(args) > 1):
+            raise RuntimeError(f"{name} does not have a deterministic implementation")
+        return function(*args, **(kwargs or {}))
+
+
+def test_every_operation_is_allowed_in_deterministic_mode():
+    """Whole trainings set this mode, and a refused operation would cost all token signals of a step."""
+    drops = DropCounter()
+    reader = InputReader(drops, responses=2)
+    for _ in range(FIRST_STEPS + 1):
+        step = tensors(arrays(1, 8, 24, bad=True), torch.float32) | {"library": DeviceArrays(PROCESSOR)}
+        with DeterministicCuda():
+            _, reduced, _ = reader.read({}, step, (), 0.0)
+        assert reduced is not None
+    assert reduced.finish()["text/usual_frac"].count > 0
 
 
 def test_a_step_logged_from_a_device_equals_the_one_logged_from_the_host(collector, connect, monkeypatch):

@@ -91,5 +91,6 @@ def _tables(tokens: ActionTokens, counts: Array) -> tuple[Array, Array, Array]:
     """Return whether there are counts, which bins have one, and the most frequent bins that make up half of them."""
     xp, total = tokens.xp, counts.sum()
     descending = -tokens.library.sort(-counts)
-    rank = (xp.cumsum(descending, axis=0) < total / 2).sum()
+    # Of whole numbers, because on CUDA torch refuses a running sum of floats in deterministic mode.
+    rank = (xp.cumsum(tokens.library.to_integers(descending), axis=0) < total / 2).sum()
     return total > 0, counts > 0, (counts > 0) & (counts >= xp.take(descending, rank))
