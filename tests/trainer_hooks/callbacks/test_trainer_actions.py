@@ -4,6 +4,7 @@ import pytest
 import tiny_trl
 import torch
 from transformers import TrainerCallback
+from trl import GRPOTrainer
 
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks import ConfigurationError
@@ -148,6 +149,25 @@ def test_what_cannot_be_done_is_recorded_as_refused(train, alarm, reported):
     train("enable_llds")
     ((_, report),) = reported()
     assert (report.outcome, report.detail) == ("refused", "the trainer is no LLDSGRPOTrainer")
+
+
+class LayerWise(GRPOTrainer):
+    """Says that each weight is updated as soon as its gradient is known."""
+
+    def create_optimizer(self, *args, **kwargs):
+        """Create another optimiser, whose package need not be installed."""
+        optimizer = super().create_optimizer(*args, **kwargs)
+        self.args.optim = "galore_adamw_layerwise"
+        return optimizer
+
+
+def test_an_update_that_the_backward_pass_makes_is_not_reported_as_skipped(train, alarm, reported):
+    """When the callback is asked, the weights have changed already."""
+    alarm(1)
+    train("skip_update", kind=LayerWise)
+    ((_, report),) = reported()
+    assert report.outcome == "refused"
+    assert "the backward pass makes it" in report.detail
 
 
 def test_llds_is_not_turned_on_where_it_would_do_nothing(train, alarm, reported):

@@ -22,6 +22,7 @@ import trainer_hooks
 from tests import ranks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.callback import find_calling_trainer
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
@@ -91,12 +92,13 @@ class Recording(trainer_hooks.Monitor):
     """A monitor that is never started and keeps the token arrays that it is given."""
 
     def __init__(self):
-        self.rollouts, self.paired = [], []
+        self.rollouts, self.paired, self.scalars = [], [], []
         self.drops = DropCounter()
 
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, paired=(), **_):  # noqa: ARG002 - Monitor's
         """Keep a step's rollouts."""
         self.rollouts.append(rollouts)
+        self.scalars.append(scalars)
         self.paired.append({name: part.finish(*part.numbers) for scores in paired for name, part in _fetched(scores)})
 
 
@@ -214,6 +216,18 @@ def test_rewards_and_groups_stay_with_their_responses(options, rollouts):
         kept = [words[row[mask > 0].astype(int)] for row, mask in zip(arrays["token_ids"], arrays["mask"], strict=True)]
         texts = [" ".join(word for word in row if word not in ("<pad>", "<eos>")) for row in kept]
         assert arrays["rewards"] == pytest.approx(tiny_trl.share_of_vowels(texts), abs=1e-6)
+
+
+@needs_minibatches
+def test_a_step_of_old_and_new_rollouts_has_the_old_log_probabilities_of_both(rollouts):
+    """The second step takes a microbatch that an update has left behind, and a new one, whose ratio is 1."""
+    options = {"steps_per_generation": 3, "gradient_accumulation_steps": 2, "max_steps": 2}
+    first, second = rollouts(**options)
+    assert "old_logprobs" not in first
+    mask, change = second["mask"] > 0, second["logprobs"] - second["old_logprobs"]
+    assert (change[:4][mask[:4]] != 0).any()
+    assert (change[4:][mask[4:]] == 0).all()
+    assert second["trained"] is None
 
 
 def reordering(order):
@@ -342,6 +356,20 @@ def test_groups_of_equal_rewards_are_counted_where_advantages_are_scaled_over_th
         assert signals[step]["reward/all_wrong_frac"] == 0.25
 
 
+@needs_minibatches
+def test_groups_of_every_rollout_batch_of_a_step_are_counted(tmp_path):
+    """Where each microbatch is generated on its own, as TRL's own share of groups without deviation shows."""
+    rewards = itertools.cycle([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+    recording = Recording()
+    options = {"steps_per_generation": 1, "gradient_accumulation_steps": 2, "max_steps": 1}
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(recording)], reward=lambda **_: next(rewards), **options)
+    trainer.train()
+    (signals,) = [numbers for numbers in recording.scalars if "reward/zero_std_frac" in numbers]
+    assert signals["reward/zero_std_frac"] == trainer.state.log_history[0]["frac_reward_zero_std"] == 0.5
+    assert signals["reward/all_correct_frac"] == 0.5
+    assert signals["reward/all_wrong_frac"] == 0.0
+
+
 @needs_unscored
 @pytest.mark.parametrize("scored", [0, 1])
 def test_a_step_with_hardly_any_reward_has_no_bad_values(scored, run, steps):
@@ -447,22 +475,24 @@ def test_a_training_that_raised_leaves_nothing_to_score_again(tmp_path):
     assert [bool(paired) for paired in recording.paired] == [False, False, True, False, True]
 
 
+def hold_out(trainer):
+    """Return one correct response for the probe, scored by the trainer's own scorer."""
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
+
+    def score():
+        found = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, torch.ones_like(ids), 4, compute_entropy=True
+        )
+        return found[0], found[1]
+
+    return {"score": score, "mask": torch.ones(1, 4), "correct": torch.ones(1)}
+
+
 @needs_entropies
 def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_path, connect, collector):
     """Held-out responses are scored by the trainer's own scorer before and after, and weights stay the same."""
-    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
-
-    def reserved(trainer):
-        def score():
-            found = trainer._get_per_token_logps_and_entropies(
-                trainer.model, ids, torch.ones_like(ids), 4, compute_entropy=True
-            )
-            return found[0], found[1]
-
-        return {"score": score, "mask": torch.ones(1, 4), "correct": torch.ones(1)}
-
     monitor = connect()
-    watched = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=2, reserved=reserved)])
+    watched = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, probe_every=2, reserved=hold_out)])
     watched.train()
     assert monitor.flush(PATIENCE_SECONDS)
     alone = tiny_trl.trainer(tmp_path)
@@ -473,6 +503,67 @@ def test_responses_held_out_from_the_update_are_scored_at_every_nth_step(tmp_pat
     assert held_out[1].count >= 4
     assert held_out[1].value() != 0
     assert "entropy/paired_delta" in collector.records[1].summaries
+
+
+class UnderDeepSpeed(VitalsCallback):
+    """Finds a trainer that says that it uses DeepSpeed."""
+
+    def on_train_begin(self, *args, **kwargs):
+        """Begin with a trainer that says so only now, because DeepSpeed is not installed."""
+        trainer = find_calling_trainer(self)
+        trainer.is_deepspeed_enabled = True
+        super().on_train_begin(*args, **kwargs)
+        trainer.is_deepspeed_enabled = False
+
+
+def step_in_backward(trainer):
+    """Make the update at the end of the last microbatch's backward pass, as Accelerate does under DeepSpeed."""
+    backward = trainer.accelerator.backward
+
+    def step_too(*args, **kwargs):
+        backward(*args, **kwargs)
+        if trainer.accelerator.sync_gradients:
+            trainer.optimizer.step()
+            trainer.model.zero_grad()
+
+    trainer.accelerator.backward = step_too
+
+
+@pytest.mark.usefixtures("full_precision")
+@needs_entropies
+def test_what_precedes_the_update_is_measured_before_a_backward_pass_that_makes_it(tmp_path, connect, collector):
+    """Each step has the numbers of an ordinary training, although DeepSpeed has updated before the event for it."""
+    trained, found = [], []
+    for kind, prepare in ((VitalsCallback, lambda _: None), (UnderDeepSpeed, step_in_backward)):
+        monitor = connect()
+        callback = kind(monitor, probe_every=1, reserved=hold_out, recompute_every=1)
+        # Clipping would come after such an update.
+        trainer = tiny_trl.trainer(tmp_path, [callback], max_steps=2, max_grad_norm=0)
+        prepare(trainer)
+        trainer.train()
+        assert monitor.flush(PATIENCE_SECONDS)
+        trained.append(tiny_trl.weights(trainer))
+        found = [record.summaries for record in collector.records]
+    assert trained[0] == trained[1]
+    names = ("displacement/cross", "entropy/paired_delta", "displacement/self", "instrument/logprob_max")
+    expected = [{name: step[name].value() for name in names} for step in found[:2]]
+    assert [{name: step[name].value() for name in names} for step in found[2:]] == [
+        pytest.approx(step, abs=1e-5) for step in expected
+    ]
+    assert all(abs(step["displacement/cross"]) > 1e-4 for step in expected)
+
+
+@needs_entropies
+def test_numbers_are_not_computed_again_where_every_backward_pass_updates(tmp_path, connect, collector, caplog):
+    """A log line says why; the weights that gave the numbers no longer exist."""
+    monitor = connect()
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(monitor, recompute_every=1)], max_steps=1)
+    trainer.create_optimizer()
+    trainer.args.optim = "galore_adamw_layerwise"
+    trainer.train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert "the weights change in the backward pass" in caplog.text
+    assert not [name for name in collector.records[0].summaries if name.startswith("instrument/")]
 
 
 def test_responses_that_trl_masks_have_no_length(run, steps):

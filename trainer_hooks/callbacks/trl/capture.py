@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.backward_updates import updates_in_backward
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.method_wrappers import Method
 from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
@@ -72,9 +73,11 @@ class RolloutCapture(StepCapture):
         self._probe = probe
         self._reserved = reserved
         self._recomputation = PendingRecomputation(trainer, recomputation, guard)
+        self._updates_in_backward = False
+        self._is_reserved_scored = False  # whether the held-out responses of this step were
         self._probe_scorer: Scorer | None = None  # scores the microbatch in the loss again, where that is due
-        # Whether updates lie between the policy that sampled and this one; otherwise ratios are 1 by construction.
-        self._is_off_policy = False
+        # Of each microbatch of the step, whether updates lie between the policy that sampled it and this one.
+        self._staleness: set[bool] = set()
         self._microbatches: list[dict[str, Tensor]] = []
         self._logprobs: Tensor | None = None  # of the microbatch in the loss
         self._entropies: Tensor | None = None
@@ -86,6 +89,7 @@ class RolloutCapture(StepCapture):
     def install(self) -> None:
         """Wrap the methods that the trainer has."""
         super().install()
+        self._updates_in_backward = updates_in_backward(self._trainer)
         self._metrics.begin_step()
         wrap = functools.partial(self._wrappers.wrap, self._trainer)
         wrap("_generate_and_score_completions", self._around_rollout)
@@ -100,12 +104,13 @@ class RolloutCapture(StepCapture):
         """Clear the last step."""
         super().begin_step()
         self._microbatches.clear()
-        self._labels.scalars = {}
+        self._labels.begin_step()
         self._probe_scorer = None
+        self._is_reserved_scored = False
         if self._probe is not None:
             self._probe.forget()
         self._recomputation.forget()
-        self._is_off_policy = False
+        self._staleness.clear()
 
     def end_step(self) -> None:
         """Begin the next step's metrics, because AsyncGRPOTrainer records rewards before a step begins."""
@@ -113,13 +118,13 @@ class RolloutCapture(StepCapture):
 
     def scalars(self) -> dict[str, Any]:
         """Return the step's numbers; TRL's cover all ranks and only this step, not its logging window."""
-        return super().scalars() | self._metrics.means(has_ratios=self._is_off_policy) | self._labels.scalars
+        return super().scalars() | self._metrics.means(has_ratios=self._is_off_policy) | self._labels.scalars()
 
     def before_update(self) -> None:
-        """Score the held-out responses if this step is due, which is the same on every rank."""
-        if self._probe is not None and self._reserved is not None and self._probe.is_due(self._step):
-            self._probe.note(**self._reserved(self._trainer))
-        self._recomputation.before_update()
+        """Score the held-out responses and compute numbers again, unless the update has been made already."""
+        if not self._updates_in_backward:
+            self._recomputation.before_update()  # first, because an error of the other must not keep this rank from it
+            self._score_reserved()
 
     def paired_scores(self) -> list[Paired]:
         """Score the first microbatch and the held-out responses again, if this step is due."""
@@ -140,15 +145,42 @@ class RolloutCapture(StepCapture):
 
     def rollouts(self) -> dict[str, Any] | None:
         """Return the step's arguments of `trainer_hooks.Rollouts`, or None where no token was read."""
-        arrays = concatenate_arrays(self._microbatches, torch)
+        is_off_policy = self._is_off_policy
+        arrays = concatenate_arrays(
+            [
+                {name: array for name, array in arrays.items() if is_off_policy or name != "old_logprobs"}
+                for arrays in self._microbatches
+            ],
+            torch,
+        )
         labelled = self._labels.label(arrays) if "logprobs" in arrays else None
         if labelled is None:
             return None
+        if len(self._staleness) > 1:
+            labelled["trained"] = None  # no update could change the fresh ones, so the two have no common change
         return labelled | {
             "clip_range": self._clip_range(),
             "control_ids": self._control_ids,
             "decode": self._decode,
         }
+
+    def _score_reserved(self) -> None:
+        """Score the held-out responses if this step is due, which is the same on every rank."""
+        if self._probe is not None and self._reserved is not None and self._probe.is_due(self._step):
+            self._is_reserved_scored = True
+            self._probe.note(**self._reserved(self._trainer))
+
+    def _before_loss(self) -> None:
+        """Do what precedes the update before the loss of a microbatch, where the backward pass makes the update."""
+        # The first microbatch waits for this, and its backward pass has made no update if another microbatch follows.
+        self._recomputation.before_update()
+        if not self._is_reserved_scored:
+            self._score_reserved()
+
+    @property
+    def _is_off_policy(self) -> bool:
+        """Whether updates lie between a rollout and this step; otherwise all ratios are 1 by construction."""
+        return True in self._staleness
 
     @property
     def _step(self) -> int:
@@ -220,6 +252,9 @@ class RolloutCapture(StepCapture):
         def loss(model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._is_training():
                 return original(model, inputs, *args, **kwargs)
+            if self._updates_in_backward:
+                with self._guard:
+                    self._before_loss()
             self._is_in_loss, self._logprobs, self._entropies, self._has_gradients = True, None, None, False
             try:
                 result = original(model, inputs, *args, **kwargs)
@@ -256,12 +291,13 @@ class RolloutCapture(StepCapture):
             # vLLM could not score these tokens. Like TRL, take them as equal to the trainer's own.
             sampler = torch.where(sampler.isnan(), logprobs if old is None else old, sampler)
         is_stale = old is not None and self._trainer.state.global_step > self._generated_at
-        self._is_off_policy = self._is_off_policy or is_stale
+        self._staleness.add(is_stale)
         arrays = {
             "logprobs": logprobs,
             "mask": mask,
             "entropies": self._entropies,
-            "old_logprobs": old if is_stale and self._logprobs is not None else None,
+            # Where a step mixes both, the ratio of a fresh token is 1, without the rounding between two passes.
+            "old_logprobs": None if self._logprobs is None else old if is_stale else self._logprobs,
             "ref_logprobs": inputs.get("ref_per_token_logps"),
             "sampler_logprobs": sampler,
             "advantages": inputs.get("advantages"),

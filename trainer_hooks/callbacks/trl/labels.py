@@ -18,6 +18,7 @@ __all__ = ["LABELS", "ResponseLabels"]
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
 UID, GROUP, ZERO_STD, CALLS, VALID, EMPTY = range(6)
 REWARD, CORRECT = range(2)
+GROUP_SHARES = ("reward/zero_std_frac", "reward/all_correct_frac", "reward/all_wrong_frac")
 # The mean of equal rewards may differ from them by rounding, a relative 1e-7. GRPO divides this difference by 1e-4.
 ROUNDING = 1e-3
 # The openings of a tool call in the chat templates of Qwen, GLM and others, of Mistral, and of Llama.
@@ -33,19 +34,27 @@ class ResponseLabels:
         trainer: A GRPOTrainer, an RLOOTrainer, or one like them.
         correct: Name of the reward function whose positive value means that a response is correct; the weighted sum
             of all unless given.
-
-    Attributes:
-        scalars: Signals of whole groups, on all ranks, since the caller last cleared it.
     """
 
     def __init__(self, trainer: Any, correct: str | None) -> None:
-        self.scalars: dict[str, float] = {}
+        self._groups: list[Tensor] = []  # of each rollout batch of the step: whether each group is of a kind
         self._trainer = trainer
         self._correct = correct
         self._responses = 0
         self._columns: list[dict[str, Tensor]] = []
         self._tokens: list[Sequence[int]] = []  # of the responses that have labels, where TRL names them
         self._trained: set[int] = set()
+
+    def begin_step(self) -> None:
+        """Forget the groups of the last step."""
+        self._groups.clear()
+
+    def scalars(self) -> dict[str, float]:
+        """Return the signals of whole groups, on all ranks, of every rollout batch of the step."""
+        if not self._groups:
+            return {}
+        shares = torch.cat(self._groups, dim=1).float().mean(dim=1).tolist()
+        return dict(zip(GROUP_SHARES, shares, strict=True))
 
     def begin_rollout(self) -> None:
         """Clear the labels of the last rollout batch."""
@@ -73,11 +82,7 @@ class ResponseLabels:
         is_equal = lowest == weighted.nan_to_num(nan=-torch.inf).view(-1, size).amax(dim=1)
         scored, correct = (~weighted.isnan()).view(-1, size).sum(dim=1), is_correct.view(-1, size).sum(dim=1)
         # TRL's own share of such groups is that of the whole batch where advantages are scaled over the batch.
-        self.scalars = {
-            "reward/zero_std_frac": is_equal.float().mean().item(),
-            "reward/all_correct_frac": (is_equal & (correct == scored)).float().mean().item(),
-            "reward/all_wrong_frac": (is_equal & (correct == 0)).float().mean().item(),
-        }
+        self._groups.append(torch.stack([is_equal, is_equal & (correct == scored), is_equal & (correct == 0)]))
         has_zero_std = is_equal.tolist()
         uses_tools = bool(getattr(trainer, "tools", None) or getattr(trainer, "environments", None))
         first = trainer.accelerator.process_index * len(completions)

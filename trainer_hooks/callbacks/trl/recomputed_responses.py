@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.backward_updates import updates_at_each_microbatch, updates_in_backward
 from trainer_hooks.probes.expected_mask import TurnGrammar
 from trainer_hooks.probes.recomputation import RecomputationProbe, ReportedResponses
 from trainer_hooks.probes.recomputed import Recomputed
@@ -18,11 +19,12 @@ logger = logging.getLogger("trainer_hooks")
 
 
 class PendingRecomputation:
-    """The first microbatch of a step, from its loss until it is computed again just before the update.
+    """The first microbatch of a step, from its loss until it is computed again before the update.
 
     The weights do not change in between, so the log-probabilities of the loss are compared with the weights that
     produced them. Not in the loss itself: a forward pass between the forward and the backward pass of training may
-    disturb sharded weights.
+    disturb sharded weights. Where the backward pass of a step's last microbatch makes the update, call `before_update`
+    before the loss of every microbatch; a step of one microbatch is then not compared.
 
     Args:
         trainer: A GRPOTrainer, an RLOOTrainer, or one like them.
@@ -31,14 +33,12 @@ class PendingRecomputation:
     """
 
     def __init__(self, trainer: Any, probe: RecomputationProbe | None, guard: Guard) -> None:
-        # Images would have to be divided among the chosen responses. Whether there are some must be the same on every
-        # rank, so the processor decides and not the microbatch.
-        has_images = hasattr(getattr(trainer, "processing_class", None), "image_processor")
-        if probe is not None and has_images:
-            logger.warning("rlvitals: numbers are not computed again, because the model takes images")
+        obstacle = None if probe is None else _find_obstacle(trainer)
+        if obstacle is not None:
+            logger.warning("rlvitals: numbers are not computed again, because %s", obstacle)
         self._trainer = trainer
         self._guard = guard
-        self._probe = None if has_images else probe
+        self._probe = probe if obstacle is None else None
         if self._probe is not None:
             self._probe.on_error = guard.count
         # By whether responses have feedback: a rollout function may return a mask of it with some of them only.
@@ -96,7 +96,7 @@ class PendingRecomputation:
             )
 
     def before_update(self) -> None:
-        """Compute the microbatch again."""
+        """Compute the microbatch again, if one waits."""
         pending, self._pending = self._pending, None
         if self._probe is not None and pending is not None:
             model, reported = pending
@@ -131,6 +131,18 @@ class PendingRecomputation:
                 ends=frozenset(given), resumes=tuple(resumes), padding=tokenizer.pad_token_id
             )
         return self._grammars[has_tools]
+
+
+def _find_obstacle(trainer: Any) -> str | None:
+    """Return why nothing can be computed again, the same on every rank; None where it can."""
+    # Images would have to be divided among the chosen responses. A microbatch without any says nothing about those of
+    # other ranks, so the processor decides.
+    if hasattr(getattr(trainer, "processing_class", None), "image_processor"):
+        return "the model takes images"
+    is_only_microbatch = trainer.args.gradient_accumulation_steps == 1
+    if updates_at_each_microbatch(trainer) or (updates_in_backward(trainer) and is_only_microbatch):
+        return "the weights change in the backward pass of the first microbatch"
+    return None
 
 
 def _generation_prompt(trainer: Any, tokenizer: Any) -> list[int]:

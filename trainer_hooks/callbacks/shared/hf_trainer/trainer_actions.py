@@ -7,6 +7,7 @@ from transformers import TrainerControl, TrainerState
 
 from trainer_hooks.actions import ActionPolicy, Decision
 from trainer_hooks.callbacks.shared.error_guard import Guard
+from trainer_hooks.callbacks.shared.hf_trainer.backward_updates import updates_in_backward
 from trainer_hooks.callbacks.shared.hf_trainer.checkpoints import STOP_FILE, TrainerCheckpoints
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.monitor import Monitor
@@ -85,8 +86,10 @@ class TrainerActions:
         if decision.action == "checkpoint":
             control.should_save = True
         elif decision.action == "skip_update":
-            if self._trainer.is_deepspeed_enabled or self._trainer.accelerator.scaler is not None:
-                return "an update cannot be left out under DeepSpeed or with a gradient scaler"
+            if updates_in_backward(self._trainer):
+                return "an update cannot be left out where the backward pass makes it (DeepSpeed, LOMO, layer-wise)"
+            if self._trainer.accelerator.scaler is not None:
+                return "an update cannot be left out with a gradient scaler"
             self._skips += 1
         elif decision.action == "enable_llds":
             if not hasattr(self._trainer, "llds_coef"):
