@@ -12,7 +12,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
-from trainer_hooks.model_monitors.gradients import are_sharded, total_norm
+from trainer_hooks.model_monitors.gradients import norm_of_gradients
 
 __all__ = ["VitalsCallback"]
 
@@ -88,9 +88,9 @@ class VitalsCallback(Callback):
             return
         with self._guard:
             self._learning_rate = float(optimizer.param_groups[0]["lr"])
-            gradients = [weight.grad for weight in pl_module.parameters() if weight.grad is not None]
-            is_whole = bool(gradients) and not are_sharded(pl_module.parameters())
-            self._grad_norm = total_norm(gradients) if is_whole else None
+            # Weights of other optimisers may hold older gradients, and a wrapped optimiser has weights of its own.
+            own = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+            self._grad_norm = norm_of_gradients([weight for weight in pl_module.parameters() if id(weight) in own])
             scaler = getattr(trainer.precision_plugin, "scaler", None)
             # Lightning leaves it to a fused optimiser to divide by the scale.
             if self._grad_norm is not None and scaler and getattr(optimizer, "_step_supports_amp_scaling", False):

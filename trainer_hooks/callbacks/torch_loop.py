@@ -14,7 +14,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
-from trainer_hooks.model_monitors.gradients import are_sharded, total_norm
+from trainer_hooks.model_monitors.gradients import norm_of_gradients
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, ReportedResponses
 from trainer_hooks.probes.recomputed import Recomputed
@@ -41,9 +41,10 @@ class LoopWatch:
                 watch.note({"loss/policy": loss, "reward/mean": rewards.mean()}, rollouts={...})
                 optimizer.step()
 
-    The gradient norm is that of the gradients that the optimiser receives. If you clip them, note the norm that
-    ``clip_grad_norm_`` returns as ``grad/norm``, because the norm after clipping is a constant. Note it under FSDP too:
-    a sharded norm cannot be read without a collective, so it is left out.
+    The gradient norm is that of the gradients that the optimiser receives; if its step is given a closure, that of the
+    gradients that the closure computed last. If you clip them, note the norm that ``clip_grad_norm_`` returns as
+    ``grad/norm``, because the norm after clipping is a constant. Note it under FSDP too: a sharded norm cannot be read
+    without a collective, so it is left out.
 
     If an exception ends the block, the numbers noted since the last step are sent first, marked ``hooks/partial_step``.
 
@@ -208,7 +209,13 @@ class LoopWatch:
             scalars |= {PARTIAL_STEP: 1.0}
             self._monitor.log_step(self._step, scalars, rollouts=rollouts, policy_version=self._step - 1)
 
-    def _before_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+    def _before_step(
+        self, optimizer: torch.optim.Optimizer, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> None:
+        if not _has_closure(args, kwargs):
+            self._measure(optimizer)
+
+    def _measure(self, optimizer: torch.optim.Optimizer) -> None:
         # A fused optimiser divides by the scale of a GradScaler itself, which hands it over as this attribute.
         scale = getattr(optimizer, "grad_scale", None)
         with self._guard:
@@ -217,13 +224,17 @@ class LoopWatch:
         with self._guard:
             groups = optimizer.param_groups
             self._scalars.setdefault("lr", float(groups[0]["lr"]))
-            weights = [weight for group in groups for weight in group["params"]]
-            gradients = [weight.grad for weight in weights if weight.grad is not None]
-            if "grad/norm" not in self._scalars and gradients and not are_sharded(weights):
-                norm = total_norm(gradients)
+            if "grad/norm" in self._scalars:
+                return
+            norm = norm_of_gradients([weight for group in groups for weight in group["params"]])
+            if norm is not None:
                 self._scalars["grad/norm"] = norm if scale is None else norm / scale
 
-    def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
+    def _after_step(
+        self, optimizer: torch.optim.Optimizer, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> None:
+        if _has_closure(args, kwargs):
+            self._measure(optimizer)
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts, self.decisions = {}, None, ()
         reports: list[ActionReport] = []
@@ -291,6 +302,16 @@ def _unwrap(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
             "give the one that steps, or call Monitor.log_step after each step instead"
         )
     return found
+
+
+def _has_closure(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    """Whether the optimiser's step computes the gradients itself, so that those before it are the last step's.
+
+    Args:
+        args: What the step was called with; the first is the optimiser.
+        kwargs: What it was called with by name.
+    """
+    return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
 
 
 def _rank() -> int:

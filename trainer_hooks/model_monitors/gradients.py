@@ -1,11 +1,11 @@
 """Gradient norms, of each module or of all weights."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["are_sharded", "module_norms", "total_norm"]
+__all__ = ["are_sharded", "module_norms", "norm_of_gradients", "total_norm"]
 
 MATRIX = 2
 HALF_PRECISION = (torch.bfloat16, torch.float16)
@@ -40,6 +40,12 @@ def module_norms(model: nn.Module) -> dict[str, Tensor]:
         if weight.ndim >= MATRIX:
             with_matrix.add(module)
     return {name: total_norm(found) for name, found in gradients.items() if name in with_matrix}
+
+
+def norm_of_gradients(weights: Sequence[Tensor]) -> Tensor | None:
+    """Compute the norm of the gradients of weights; None where there are none, or where they are sharded."""
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    return None if not gradients or are_sharded(weights) else total_norm(gradients)
 
 
 def total_norm(gradients: Iterable[Tensor]) -> Tensor:

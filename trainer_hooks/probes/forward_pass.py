@@ -17,21 +17,31 @@ __all__ = ["evaluating", "has_dropout", "uncompiled", "without_trace"]
 @contextmanager
 def without_trace() -> Iterator[None]:
     """Keep a forward pass in this context from changing gradients, random generators, sharding and autocast's cache."""
-    # Asking for the device of a training on the CPU would begin to use one, with memory on it.
-    is_used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    devices = [torch.cuda.current_device()] if is_used else []
     drawn = random.getstate(), np.random.get_state()  # noqa: NPY002 - the generator that models draw from
     # Autocast keeps the weights that it casts until its outermost context ends. A weight that is cast without gradients
     # would then be used by the passes of training.
     is_cached = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices), _resharding():
+        with torch.no_grad(), _keeping_torch_generators(), _resharding():
             yield
     finally:
         torch.set_autocast_cache_enabled(is_cached)
         random.setstate(drawn[0])
         np.random.set_state(drawn[1])  # noqa: NPY002
+
+
+@contextmanager
+def _keeping_torch_generators() -> Iterator[None]:
+    """Keep the random generators of the CPU and of every accelerator, over which a model may be spread."""
+    accelerator = torch.accelerator.current_accelerator()
+    kind = "cuda" if accelerator is None else accelerator.type
+    module = getattr(torch, kind)
+    # A device that a training does not use yet would be made ready by this, with memory on it.
+    is_used = not hasattr(module, "is_initialized") or module.is_initialized()  # Metal has no such function
+    # The states are in the memory of this process, so the devices of other processes are not made ready either.
+    with torch.random.fork_rng(range(module.device_count()) if is_used else [], device_type=kind):
+        yield
 
 
 @contextmanager

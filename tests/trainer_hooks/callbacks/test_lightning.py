@@ -363,3 +363,33 @@ def test_with_several_optimisers_a_batch_is_a_step_by_lightnings_number(connect,
     fit([VitalsCallback(monitor)], Manual, batches=2, accumulate_grad_batches=1, gradient_clip_val=None)
     assert monitor.flush(PATIENCE_SECONDS)
     assert [(record.step, record.policy_version) for record in collector.records] == [(2, 0), (4, 2)]
+
+
+def test_the_gradient_norm_is_that_of_the_optimiser_that_stepped_last(connect, collector):
+    """The gradients of the other optimiser, which stay until its own `zero_grad`, are not part of it."""
+
+    class ActorAndCritic(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.actor, self.critic = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
+            self.automatic_optimization = False
+
+        def training_step(self, batch, index):  # noqa: ARG002 - Lightning's
+            """Step the critic, and then the actor, whose gradients are 3 and 4."""
+            critic, actor = self.optimizers()
+            for optimizer, loss in (
+                (critic, 100 * self.critic(torch.ones(2)).sum()),
+                (actor, self.actor(torch.tensor([3.0, 4.0])).sum()),
+            ):
+                optimizer.zero_grad()
+                self.manual_backward(loss)
+                optimizer.step()
+
+        def configure_optimizers(self):
+            """Create one for each."""
+            return [torch.optim.SGD(part.parameters(), lr=1e-3) for part in (self.critic, self.actor)]
+
+    monitor = connect()
+    fit([VitalsCallback(monitor)], ActorAndCritic, batches=1, accumulate_grad_batches=1, gradient_clip_val=None)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert collector.records[-1].scalars["grad/norm"] == pytest.approx(5.0)

@@ -43,6 +43,26 @@ def test_each_optimiser_step_is_a_step(optimizer, connect, collector):
     assert collector.batches[-1].end == "finished"
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_closure_computes_the_gradients_of_its_own_step(is_named, connect, collector):
+    """Before the step there are none, or those of the step before."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.constant_(model.weight, 4.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(torch.ones(1)).square().sum()
+        loss.backward()
+        return loss
+
+    with LoopWatch(optimizer, connect(), model_monitors=ModelMonitors(torch.nn.ModuleList([model]), every=1)):
+        for _ in range(2):
+            optimizer.step(closure=closure) if is_named else optimizer.step(closure)
+    norms = [(record.scalars["grad/norm"], record.scalars["grad/norm/0"]) for record in collector.records]
+    assert norms == [(8.0, 8.0), (4.0, 4.0)]
+
+
 def test_sparse_gradients_have_a_norm(connect, collector):
     """An embedding stands beside a dense weight; a row that was looked up twice has the sum of both."""
     embedding, weight = torch.nn.Embedding(5, 2, sparse=True), torch.nn.Parameter(torch.tensor(1.0))

@@ -157,3 +157,23 @@ def test_a_rank_whose_scores_fail_makes_every_pass_all_the_same(failing):
         assert len(probe.after_update()) == 1
     assert sorted(passes) == ["a", "a", "b", "b"]
     assert probe.after_update() == []
+
+
+def test_a_model_that_is_spread_over_devices_draws_no_random_number_on_any(monkeypatch):
+    """The generators of two devices, of which the first is the current one, are as before the passes."""
+    states = {0: torch.tensor(10), 1: torch.tensor(20)}
+
+    def score():
+        states.update({device: state + 1 for device, state in states.items()})
+        return torch.full((1, 2), -1.0), None
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(states))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", states.__getitem__)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: states.update({device: state}))
+    probe = PairedProbe(1)
+    probe.note(score, **EVERYTHING)
+    probe.after_update()
+    assert states == {0: 10, 1: 20}
