@@ -15,7 +15,6 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.hf_trainer.attach_monitors import TrainerModelMonitors
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.hf_trainer.trainer_actions import TrainerActions, require_possible
-from trainer_hooks.callbacks.shared.method_wrappers import Method, MethodWrappers
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, canonical
 from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
 from trainer_hooks.errors import ConfigurationError
@@ -90,11 +89,10 @@ class StreamingCallback(TrainerCallback):
         self._model_monitors: TrainerModelMonitors | None = None
         self._guard = Guard()
         self._capture: StepCapture | None = None
-        self._wrappers = MethodWrappers()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy for another training, without the state of the training under way."""
-        mine = {"_actions": None, "_model_monitors": None, "_capture": None, "_wrappers": MethodWrappers()}
+        mine = {"_actions": None, "_model_monitors": None, "_capture": None}
         return vars(self) | mine | ({"_monitor": None} if self._is_own else {})
 
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
@@ -126,9 +124,7 @@ class StreamingCallback(TrainerCallback):
             self._capture.install()
             # A trainer that searches for a batch size starts again after running out of memory, so nothing is lost.
             if not args.auto_find_batch_size:
-                self._wrappers.wrap(
-                    trainer, "training_step", functools.partial(self._sending_partial_step, state=state)
-                )
+                self._capture.on_error = functools.partial(self._log_partial_step, state)
             policy = self._monitor.policy
             self._actions = TrainerActions(policy, self._monitor, trainer, self._guard) if policy else None
             if self._given_model_monitors is not None and state.is_world_process_zero:
@@ -223,18 +219,6 @@ class StreamingCallback(TrainerCallback):
         with self._guard:
             self._end_training("finished")
 
-    def _sending_partial_step(self, original: Method, *, state: TrainerState) -> Method:
-        @functools.wraps(original)
-        def training_step(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(*args, **kwargs)
-            except BaseException:
-                with self._guard:
-                    self._log_partial_step(state)
-                raise
-
-        return training_step
-
     def _log_partial_step(self, state: TrainerState) -> None:
         """Log what is known of the step that an exception ends, such as one that runs out of memory."""
         if self._capture is None or self._monitor is None:
@@ -280,7 +264,6 @@ class StreamingCallback(TrainerCallback):
         # Wrappers are removed in the reverse order of their installation.
         if self._model_monitors is not None:
             self._model_monitors.remove()
-        self._wrappers.restore()
         if self._capture is not None:
             self._capture.remove()
         self._capture = self._actions = self._model_monitors = None

@@ -5,7 +5,7 @@ rank or changes a tensor.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -26,12 +26,16 @@ class StepCapture:
     Args:
         trainer: A transformers Trainer.
         guard: Swallows and counts errors of this package.
+
+    Attributes:
+        on_error: Called when an exception ends a microbatch, before the trainer sees it.
     """
 
     names: Mapping[str, str] = TRANSFORMERS
     prefix = "transformers"
 
     def __init__(self, trainer: Any, guard: Guard) -> None:
+        self.on_error: Callable[[], None] | None = None
         self._trainer = trainer
         self._guard = guard
         self._wrappers = MethodWrappers()
@@ -100,7 +104,13 @@ class StepCapture:
     def _around_training_step(self, original: Method) -> Method:
         @functools.wraps(original)
         def training_step(*args: Any, **kwargs: Any) -> Any:
-            loss = original(*args, **kwargs)
+            try:
+                loss = original(*args, **kwargs)
+            except BaseException:
+                with self._guard:
+                    if self.on_error is not None:
+                        self.on_error()
+                raise
             with self._guard:
                 self._losses.append(loss.detach().float())
             return loss
