@@ -32,7 +32,6 @@ async def reset_stored_run(
         raise InvalidField(f"world_size must lie in 1 to {most} (RLVITALS_MAX_WORLD_SIZE), got {world_size}")
 
     def write(repositories: Repositories) -> int:
-        collector.log.forget(run_id)
         position = reset_run(repositories, run_id, attempt=attempt, world_size=world_size, now=now)
         project = repositories.runs.project(run_id)
         given = {"attempt": attempt, "world size": world_size}

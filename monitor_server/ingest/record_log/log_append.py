@@ -79,7 +79,6 @@ class Log:
         self._known = KnownRuns()
         self._step_shapes = StepShapes()
         self._responses = SampledResponseLog(settings)
-        self._deferred: list[Extension] = []
         self._shared: OrderedDict[str, None] = OrderedDict()
 
     @property
@@ -96,7 +95,6 @@ class Log:
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._step_shapes.forget()
-        self._deferred.clear()
         self._known.forget(run_id)
 
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
@@ -121,7 +119,7 @@ class Log:
         self._write_deferred(repositories, ends_transaction=True)
 
     def _write_deferred(self, repositories: Repositories, *, ends_transaction: bool) -> None:
-        deferred, self._deferred = self._deferred, []
+        deferred, repositories.deferred = repositories.deferred, ()
         if not deferred or repositories.records.extend(deferred, ends_transaction=ends_transaction):
             return
         for extension in deferred:
@@ -150,7 +148,7 @@ class Log:
         blocks = pack_blocks(new, attempt=batch.attempt, rank=batch.rank, begin=begin)
         extension = Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks)
         if run.id not in self._shared:
-            self._deferred.append(extension)
+            repositories.deferred += (extension,)
         else:
             # The runs before this one are locked first: collectors that lock in different orders wait for each other.
             self._write_deferred(repositories, ends_transaction=False)

@@ -18,6 +18,7 @@ from monitor_server.store.repositories.api_keys import ApiKeys
 from monitor_server.store.repositories.attempts import Attempts
 from monitor_server.store.repositories.audit_log import AuditLog
 from monitor_server.store.repositories.detection import DetectorStates, Phases
+from monitor_server.store.repositories.log.extensions import Extension
 from monitor_server.store.repositories.log.records import Records
 from monitor_server.store.repositories.notification_documents import NotificationDocuments
 from monitor_server.store.repositories.notifications.channel_status import ChannelStatuses
@@ -50,10 +51,15 @@ __all__ = ["Repositories"]
 
 
 class Repositories:
-    """The store's tables by subject. No method of theirs commits, except `Records.extend` if its caller allows it."""
+    """The store's tables by subject. No method of theirs commits, except `Records.extend` if its caller allows it.
+
+    Attributes:
+        deferred: The extensions of logs that are to be written before the transaction ends. They end with it.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self.deferred: tuple[Extension, ...] = ()
         self.runs = Runs(connection)
         self.run_views = RunViews(connection)
         self.run_groups = RunGroups(connection)
@@ -91,16 +97,18 @@ class Repositories:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo the writes of the block, and only these, if it raises.
+        """Undo the writes of the block, deferred ones too, and only these, if it raises.
 
         Raises:
             Unavailable: If the database could not write, for example because its disk is full or it is read-only.
         """
+        deferred = self.deferred
         try:
             with self._connection.begin_nested():
                 yield
-        except DBAPIError as error:
-            if concerns_statement(error):
+        except BaseException as error:
+            self.deferred = deferred
+            if not isinstance(error, DBAPIError) or concerns_statement(error):
                 raise
             raise Unavailable(f"the store cannot write: {one_line(error.orig)}; send again later") from error
 

@@ -1,12 +1,15 @@
 """An operator removes the effects of a stray message on a run."""
 
 import base64
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from monitor_server.commands.main import main
 from monitor_server.detection.protocol import Phase
 from tests.live import eventually
+from trainer_hooks import wire
 
 
 @pytest.fixture
@@ -162,3 +165,33 @@ def test_a_reset_does_not_believe_a_stray_step_of_the_attempt_that_stays(live):
     _reset(live, run_id, attempt=1)
     _step(live, 21)
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 21)
+
+
+def test_batches_that_are_committed_together_with_a_reset_are_stored(live):
+    """Each batch that was acknowledged is in the log, of the run that is reset and of another one."""
+    writer, is_free = live.app.state.collector.writer, threading.Event()
+    other, reset = sorted(("r", "other"), key=lambda name: wire.run_id("default", name))  # the order of a commit
+
+    def send(name, step):
+        return live.send(run=name, records=[{"step": step, "scalars": {"a": 1.0}}])
+
+    for name in (other, reset):
+        send(name, 0)
+    with ThreadPoolExecutor() as clients:
+        writer.submit("", lambda _: is_free.wait(60))
+        eventually(lambda: writer.waiting == 0)
+        asked = []
+        for ask in (
+            lambda: send(other, 1),
+            lambda: send(reset, 1),
+            lambda: _reset(live, wire.run_id("default", reset)),
+        ):
+            asked.append(clients.submit(ask))
+            eventually(lambda: writer.waiting == len(asked))
+        is_free.set()
+    assert [each.result()["accepted"] for each in asked[:2]] == [1, 1]
+    assert asked[2].result()["attempt"] == 1
+    with live.app.state.collector.store.read() as repositories:
+        for name in (other, reset):
+            found, _ = repositories.records.after(wire.run_id("default", name), 0, limit=9, max_bytes=10**9)
+            assert [record.step for record in found] == [0, 1]

@@ -127,6 +127,21 @@ def test_deferred_batches_are_undone_with_what_precedes_them_in_the_transaction(
         assert repositories.runs.find(wire.run_id("default", "other")) is None
 
 
+def test_deferred_batches_are_undone_with_their_savepoint_and_not_by_what_is_forgotten(store, clock, create_log):
+    """A job that fails is undone alone, and the caches of a run may be dropped at any time."""
+    log = create_log()
+    append(store, log, create_batch(clock, 0), create_batch(clock, 0, run="other"))
+    with store.write() as repositories:
+        log.append_deferred(repositories, create_batch(clock, 1))
+        with suppress(LookupError), repositories.savepoint():
+            log.append_deferred(repositories, create_batch(clock, 1, run="other"))
+            raise LookupError
+        log.forget(wire.run_id("default", "other"))
+        log.flush(repositories)
+    assert _stored(store) == [(0, 0), (0, 1)]
+    assert _stored(store, "other") == [(0, 0)]
+
+
 def test_a_batch_without_records_is_a_sign_of_life(store, clock, create_log):
     """It continues its run as any other batch, alone in its commit."""
     log = create_log()
