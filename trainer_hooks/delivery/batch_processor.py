@@ -203,12 +203,12 @@ class BatchProcessor(Generic[Item]):
             self._sending_queue.close()
 
     def _process(self) -> float:
-        """Encode everything in the queue, pass on the flushes, and return the seconds until the next round."""
+        """Encode what is in the queue, pass on the flushes, and return the seconds until the next round."""
         if self._exporter:
             self._exporter.start()
         flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
         began = self._clock()
-        count = self._encode_all()
+        count = self._encode_queued()
         left = INTERVAL_SECONDS - (self._clock() - began)
         if self._exporter:
             if count or flushes:
@@ -216,15 +216,18 @@ class BatchProcessor(Generic[Item]):
         else:
             for flush in flushes:
                 flush.set()
+        if left <= 0 and len(self._queue):
+            return 0.0
         return max(left, SHORT_INTERVAL_SECONDS) if count < MANY_RECORDS else SHORT_INTERVAL_SECONDS
 
-    def _encode_all(self) -> int:
-        """Encode and store every item in the queue; return how many there were."""
-        count = 0
+    def _encode_queued(self) -> int:
+        """Encode and store the items in the queue, also later ones, but these not without an end; return how many."""
+        count, first = 0, len(self._queue)
         batch: list[EncodedRecord] = []
         size = 0
         began = self._clock()
-        while len(self._queue):
+        end = began + INTERVAL_SECONDS
+        while len(self._queue) and (count < first or self._clock() < end):
             # Add before the pop: another thread that counts undelivered records may count this one twice, but never
             # misses it.
             self._in_progress += 1
@@ -243,8 +246,11 @@ class BatchProcessor(Generic[Item]):
             if batch and (is_full or is_old or record.attempt != batch[0].attempt):
                 self._store(batch)
                 batch, size, began = [], len(record.body), self._clock()
+                if self._exporter:  # the round may take longer than the exporter may wait
+                    self._exporter.wake()
             batch.append(record)
-        self._queue.forget_size()
+        if not len(self._queue):
+            self._queue.forget_size()
         if batch:
             self._store(batch)
         return count

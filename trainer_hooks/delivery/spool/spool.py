@@ -1,5 +1,6 @@
 """The folders that one process of a run has in the spool: its own folder, and those of dead processes."""
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable
@@ -116,8 +117,9 @@ class Spool:
 
     def release_claims(self) -> None:
         """Release the claimed folders, and remove those that are empty."""
-        while self._claimed:
-            self._claimed.pop().release()
+        with contextlib.suppress(IndexError):  # another thread may have released the last one
+            while True:
+                self._claimed.pop().release()
 
     def close(self) -> None:
         """Release all folders."""
