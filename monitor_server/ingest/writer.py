@@ -87,8 +87,7 @@ class Writer:
         self._waiting_bytes = 0
         self._is_stopping = threading.Event()
         self._queueing = threading.Lock()  # no job is queued once the writer stops
-        self._is_idle = threading.Event()
-        self._is_idle.set()
+        self._is_idle = True
         self._failures = FailureLog(says="a commit failed; its batches were not acknowledged", work="commits")
         self._expected = 1  # the jobs of the last commit, plus those that waited at its end
         self._gathering_seconds = MIN_GATHERING_SECONDS
@@ -121,7 +120,7 @@ class Writer:
     @property
     def is_idle(self) -> bool:
         """Whether no job waits and no transaction is under way."""
-        return self._is_idle.is_set()
+        return self._is_idle
 
     @property
     def waiting(self) -> int:
@@ -148,7 +147,7 @@ class Writer:
             held = self._waiting_bytes
             if self._max_waiting_bytes is not None and held and held + size > self._max_waiting_bytes:
                 raise Unavailable(f"batches of {held:,} bytes wait to be written; send again later")
-            self._is_idle.clear()
+            self._is_idle = False
             try:
                 self._jobs.put_nowait(job)
                 self._waiting_bytes += size
@@ -175,9 +174,9 @@ class Writer:
         weight = 0
         try:
             if self._jobs.empty():
-                self._is_idle.set()
+                self._is_idle = True
             job = self._jobs.get()
-            self._is_idle.clear()
+            self._is_idle = False
             until = time.monotonic() + self._gathering_seconds
             while True:
                 if job is not None:
@@ -204,7 +203,8 @@ class Writer:
         if not jobs:
             return
         begin = time.monotonic()
-        # The order is the same on every collector, so that two of them never wait for each other's runs.
+        # The order is the same on every collector, so that two of them do not wait for each other's runs. A job that
+        # locks other runs than the one it is named after may cost a second; the database then ends one of the two.
         ordered = sorted(jobs, key=lambda job: job.run_id)
         try:
             done, failed = self._write(ordered)

@@ -182,7 +182,7 @@ def _save(collector: Collector, author: Caller, body: SettingsBody | RestoreBody
     def write(repositories: Repositories) -> StoredDocument:
         return save_document(repositories, before, after, saving)
 
-    wait_in_thread(collector.writer.submit("notifications", write))
+    wait_in_thread(collector.submit("notifications", write))
     if collector.notifier is not None:
         collector.notifier.notify()
     with collector.store.read() as reading:

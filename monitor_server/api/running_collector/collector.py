@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -128,7 +129,20 @@ class Collector:
             OutcomeUnknown: If the database has not confirmed the change in time.
             Unavailable: If it could not be stored.
         """
-        return await self.deliveries.wait(self.writer.submit(key, change))
+        return await self.deliveries.wait(self.submit(key, change))
+
+    def submit(self, key: str, change: Callable[[Repositories], Result]) -> "Future[Result]":
+        """Begin to write a change, as `write` does, and return its future.
+
+        Raises:
+            Unavailable: If too much waits to be written, or the collector stops.
+        """
+
+        def write(repositories: Repositories) -> Result:
+            self.log.prepare_change(repositories, key)
+            return change(repositories)
+
+        return self.writer.submit(key, write)
 
     def channels(self, repositories: Repositories) -> NotificationFile:
         """Return the channels and routes that are in force in a transaction."""

@@ -1,6 +1,5 @@
 """A person confirms the link of a notification."""
 
-from monitor_server.action_links.signing import hash_token
 from monitor_server.action_links.using import LinkState, LinkUse, use_link
 from monitor_server.alerts.silencing import AppliedSilences
 from monitor_server.api.running_collector.collector import Collector
@@ -31,7 +30,7 @@ async def use_action_link(collector: Collector, token: str, confirmation: str) -
         nothing = AppliedSilences([], has_more=False)
         return use, collector.silencing.apply(repositories) if use.is_done else nothing
 
-    under_way = collector.writer.submit(hash_token(token), write)
+    under_way = collector.submit(checked.found.link.run_id, write)
     try:
         use, applied = await collector.deliveries.wait(under_way)
     except (RequestNotPossible, InvalidField):

@@ -28,6 +28,8 @@ __all__ = ["Appended", "Log", "LogMoved"]
 # The largest number of runs to which another collector appends as well. Their batches are written at once, not
 # deferred, and the state of the run is read again when the write fails.
 MAX_SHARED_RUNS = 4_096
+# A run is shared for this long after its log has moved: a failed commit also names runs whose logs have not.
+SHARED_SECONDS = 600.0
 
 
 class LogMoved(Exception):  # noqa: N818 - an event that is handled, and not an error
@@ -79,7 +81,7 @@ class Log:
         self._known = KnownRuns()
         self._step_shapes = StepShapes()
         self._responses = SampledResponseLog(settings)
-        self._shared: OrderedDict[str, None] = OrderedDict()
+        self._shared: OrderedDict[str, float] = OrderedDict()  # when the log of each run has moved last
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
@@ -109,6 +111,17 @@ class Log:
         self._write_deferred(repositories, ends_transaction=False)
         return self._append_any(repositories, valid)
 
+    def prepare_change(self, repositories: Repositories, run_id: str) -> None:
+        """Write the deferred batches, so that their runs are locked in order, before a person's change of a run.
+
+        The run is forgotten, because the change may take a position in its log.
+
+        Raises:
+            LogMoved: As `flush` does.
+        """
+        self._write_deferred(repositories, ends_transaction=False)
+        self._known.forget(run_id)
+
     def flush(self, repositories: Repositories) -> None:
         """Write the deferred batches as the last work of the transaction.
 
@@ -123,9 +136,7 @@ class Log:
         if not deferred or repositories.records.extend(deferred, ends_transaction=ends_transaction):
             return
         for extension in deferred:
-            self._shared[extension.run_id] = None
-        while len(self._shared) > MAX_SHARED_RUNS:
-            self._shared.popitem(last=False)
+            self._note_moved(extension.run_id)
         raise LogMoved("the end of the log of a run has changed in the meantime")
 
     def _append_next(
@@ -147,12 +158,13 @@ class Log:
         begin, end = run.log_end, run.log_end + len(new)
         blocks = pack_blocks(new, attempt=batch.attempt, rank=batch.rank, begin=begin)
         extension = Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks)
-        if run.id not in self._shared:
+        if not self._is_shared(run.id):
             repositories.deferred += (extension,)
         else:
             # The runs before this one are locked first: collectors that lock in different orders wait for each other.
             self._write_deferred(repositories, ends_transaction=False)
             if not repositories.records.extend([extension]):
+                self._note_moved(run.id)
                 self._known.forget(run.id)
                 return None
         run.log_end = end
@@ -169,6 +181,20 @@ class Log:
             rejected=rejected,
             left_out=left_out.result,
         )
+
+    def _is_shared(self, run_id: str) -> bool:
+        """Whether another collector probably appends to the run as well."""
+        moved_at = self._shared.get(run_id)
+        if moved_at is not None and self._clock() - moved_at > SHARED_SECONDS:
+            del self._shared[run_id]
+            return False
+        return moved_at is not None
+
+    def _note_moved(self, run_id: str) -> None:
+        self._shared[run_id] = self._clock()
+        self._shared.move_to_end(run_id)
+        if len(self._shared) > MAX_SHARED_RUNS:
+            self._shared.popitem(last=False)
 
     def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         batch, now = valid.batch, self._clock()

@@ -106,13 +106,14 @@ class KnownVerdicts:
         """End the waits for a run up to a position of its log, or all of them."""
         with self._lock:
             waiters = self._waiters.pop(run_id, [])
-            left = [waiter for waiter in waiters if position is not None and waiter[0] > position]
+            ended = [future for place, future in waiters if position is None or place <= position]
+            left = [] if position is None else [waiter for waiter in waiters if waiter[0] > position]
             if left:
                 self._waiters[run_id] = left
-            self._waiter_count += len(left) - len(waiters)
-        for waiter in waiters:
-            if waiter not in left and waiter[1].set_running_or_notify_cancel():
-                waiter[1].set_result(None)
+            self._waiter_count -= len(ended)
+        for future in ended:
+            if future.set_running_or_notify_cancel():
+                future.set_result(None)
 
     def wake_projected(self, run_id: str, position: int) -> None:
         """End the waits for a run that another collector has projected, if the verdict here is older."""

@@ -195,3 +195,5 @@ def test_batches_that_are_committed_together_with_a_reset_are_stored(live):
         for name in (other, reset):
             found, _ = repositories.records.after(wire.run_id("default", name), 0, limit=9, max_bytes=10**9)
             assert [record.step for record in found] == [0, 1]
+    send(reset, 2)
+    assert live.app.state.collector.log.caches["log_shared_runs"]() == 0  # no other collector was suspected

@@ -46,7 +46,7 @@ def start(monkeypatch):
 
         sending = SendingQueue(drops)
         exporter = Exporter(
-            transport, sending, drops, encode_heartbeat=lambda is_first: b"heartbeat", on_receipt=lambda *_: None
+            transport, sending, drops, encode_heartbeat=lambda **_: b"heartbeat", on_receipt=lambda *_: None
         )
         clock = itertools.count(step=seconds).__next__
         processor = BatchProcessor(

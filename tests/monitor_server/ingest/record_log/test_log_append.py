@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 import sqlalchemy
 
-from monitor_server.ingest.record_log.log_append import Log, LogMoved
+from monitor_server.ingest.record_log.log_append import SHARED_SECONDS, Log, LogMoved
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.tables import records
@@ -100,6 +100,10 @@ def test_a_log_that_another_collector_has_extended_is_read_anew(store, clock, cr
     append(store, other, create_batch(clock, 1, rank=1))
     assert append(store, here, create_batch(clock, 2)) == [(1, 0)]  # known as a run that others extend: no refusal
     assert _stored(store) == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2)]
+    assert here.caches["log_shared_runs"]() == 1
+    clock.now += SHARED_SECONDS + 1
+    assert append(store, here, create_batch(clock, 3)) == [(1, 0)]
+    assert here.caches["log_shared_runs"]() == 0
 
 
 def test_if_one_log_has_moved_no_other_log_of_the_commit_is_extended(store, clock, create_log):

@@ -112,6 +112,24 @@ def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clo
         here.flush(repositories)
 
 
+def test_the_runs_of_batches_are_locked_before_the_run_that_a_person_changes(stores, clock):
+    """The change is in one commit with a batch of an earlier run; two orders would be a deadlock."""
+    first, second = RUNS[:2]
+    log = Log(settings=Settings(), clock=clock)
+    append(stores[0], log, create_batch(clock, 0, run=first))
+
+    def lock_first():
+        with stores[1].write() as others:
+            others.limit_lock_waits(0.05)
+            others.runs.lock(wire.run_id("default", first))
+
+    with stores[0].write() as repositories:
+        log.append_deferred(repositories, create_batch(clock, 1, run=first))
+        log.prepare_change(repositories, wire.run_id("default", second))
+        with pytest.raises(Unavailable, match="lock"):
+            lock_first()
+
+
 def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, clock, monkeypatch):
     """Another collector extends each of three runs; every record is stored, and two runs are remembered."""
     monkeypatch.setattr(log_append, "MAX_SHARED_RUNS", 2)
