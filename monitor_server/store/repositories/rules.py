@@ -107,6 +107,11 @@ class Rules:
         row = self._connection.execute(select(rules).where(rules.c.id == rule_id)).mappings().one_or_none()
         return None if row is None else _rule(row)
 
+    def exist_of_run(self, run_id: str) -> bool:
+        """Whether a run has rules of its own."""
+        query = select(rules.c.number).where(rules.c.run_id == run_id).limit(1)
+        return self._connection.execute(query).first() is not None
+
     def count_all(self) -> int:
         """Return the number of rules."""
         return int(self._connection.execute(select(func.count()).select_from(rules)).scalar_one())

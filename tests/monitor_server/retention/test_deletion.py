@@ -2,6 +2,7 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,12 +12,16 @@ from monitor_server.access.keys.administration import create_key
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention import policy, worker
 from monitor_server.retention.policy import RetentionPolicy
+from monitor_server.rules.administration.changes import Author
+from monitor_server.rules.administration.single_rules import create_rule
+from monitor_server.rules.definition import read_rule
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.retention import step_thinning
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
 from tests.monitor_server.retention.runs import count_rows, send_everything
+from tests.store_connections import current_connection
 
 
 def _delete(live, path, **query):
@@ -216,3 +221,35 @@ def test_a_deletion_that_was_interrupted_is_finished_by_the_next_start(start_col
     assert count_rows(database_url, run_id)["steps"] > 0
     start_collector(engine=scripted, retention_seconds=0.05)
     eventually(lambda: not any(count_rows(database_url, run_id).values()))
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_the_removal_of_a_run_and_a_change_of_its_rule_lock_in_the_same_order(two_stores, append, clock):
+    """The removal waits for the change without a lock of the run; two orders would be a deadlock."""
+    here, other = two_stores
+    run_id = append()
+    rule = {"name": "a", "condition": "threshold", "signal": "a", "operator": ">", "value": 1.0, "run_id": run_id}
+    with here.write() as repositories:
+        made = create_rule(repositories, read_rule(rule), author=Author(caller=ANYBODY, now=clock.now))
+        repositories.deletion.begin_deletion([run_id], now=clock.now)
+
+    def remove():
+        with other.write() as others:
+            while others.deletion.remove_rows(run_id, limit=250) is not None:
+                pass
+
+    def is_somebody_waiting():
+        with here.read():
+            return current_connection().exec_driver_sql("SELECT 1 FROM pg_locks WHERE NOT granted").first()
+
+    with ThreadPoolExecutor() as pool:
+        with here.write() as repositories:
+            repositories.rules.begin_change()
+            removed = pool.submit(remove)
+            eventually(is_somebody_waiting)
+            repositories.limit_lock_waits(0.05)
+            repositories.runs.lock(run_id)
+            repositories.rules.remove([made.id])
+        removed.result()
+    with here.read() as repositories:
+        assert not repositories.rules.all()

@@ -76,6 +76,9 @@ class Deletion:
         Another collector may have removed the run meanwhile, and a trainer may have begun it again.
         """
         here = (runs.c.id == run_id) & runs.c.deleted_at.is_not(None)
+        changed = Rules(self._connection)
+        # A change of rules locks the revision first, and then the rules and their run.
+        revision = changed.begin_change() if changed.exist_of_run(run_id) else None
         project = self._connection.execute(select(runs.c.project).where(here).with_for_update()).scalar()
         if project is None:
             return None
@@ -88,8 +91,7 @@ class Deletion:
             )
             if removed:
                 if table is rules:  # the new revision makes collectors drop their copies in memory
-                    changed = Rules(self._connection)
-                    changed.commit_change(changed.begin_change())
+                    changed.commit_change(changed.begin_change() if revision is None else revision)
                 return table.name, removed
         AuditLog(self._connection).forget_run(run_id)
         self._connection.execute(delete(runs).where(here))
