@@ -37,12 +37,14 @@ class SamplePlayer:
         self._collector = collector
         self._batch_seconds = batch_seconds
         self._task: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
 
     async def start(self) -> str:
         """Begin to play, and return the id of the run; a run that was played to its end stays as it is."""
         run_id = wire.run_id(PROJECT, RUN)
-        if (self._task is None or self._task.done()) and not await asyncio.to_thread(self._is_played, run_id):
-            self._task = asyncio.create_task(self._play())
+        async with self._starting:
+            if (self._task is None or self._task.done()) and not await asyncio.to_thread(self._is_played, run_id):
+                self._task = asyncio.create_task(self._play())
         return run_id
 
     async def stop(self) -> None:
@@ -59,10 +61,10 @@ class SamplePlayer:
         return run is not None and run["status"] == "finished"
 
     async def _play(self) -> None:
-        steps = await asyncio.to_thread(_read_sample)
-        # A run that was interrupted by the end of a collector is played again, like a trainer that was restarted.
-        attempt = int(self._collector.clock())
         try:
+            steps = await asyncio.to_thread(_read_sample)
+            # A run that was interrupted by the end of a collector is played again, like a trainer that was restarted.
+            attempt = int(self._collector.clock())
             for batch in batches(steps, name=RUN, project=PROJECT, size=STEPS_PER_BATCH, attempt=attempt):
                 valid = read_batch(
                     wire.encode(batch),
@@ -75,6 +77,8 @@ class SamplePlayer:
                 await asyncio.sleep(self._batch_seconds)
         except CollectorError as error:
             log.warning("the recorded collapse was not played to its end: %s", error)
+        except Exception:  # nobody waits for the result, and `stop` must not raise it
+            log.exception("the recorded collapse was not played to its end")
 
 
 def _read_sample() -> list[Observation]:

@@ -1,10 +1,13 @@
 """The recorded collapse that an empty dashboard plays, here faster than to be watched."""
 
+import asyncio
+
 import pytest
 
+from monitor_server.app import create_app
 from monitor_server.commands.main import main
 from monitor_server.settings import Settings
-from tests.databases import sqlite_only
+from tests.databases import execute, sqlite_only
 from tests.live import eventually, serving
 
 BATCH_SECONDS = 0.01
@@ -59,6 +62,36 @@ def test_a_sample_that_a_stop_has_cut_off_is_played_again(database_url):
         assert _play(live) == run_id
         eventually(lambda: _status(live, run_id) == "finished")
         eventually(lambda: live.get(f"/runs/{run_id}")["phase"] == "collapsed")
+
+
+@sqlite_only
+def test_two_requests_at_once_start_one_player(database_url):
+    """Two people may open the same empty dashboard; both players would send the run."""
+
+    async def count_players():
+        app = create_app(Settings(database_url=database_url, dashboard=""))
+        async with app.router.lifespan_context(app):
+            others = asyncio.all_tasks()
+            await asyncio.gather(app.state.sample.start(), app.state.sample.start())
+            return len(asyncio.all_tasks() - others)
+
+    assert asyncio.run(count_players()) == 1
+
+
+DAMAGED = "CREATE TRIGGER damaged BEFORE INSERT ON records BEGIN SELECT RAISE(ABORT, 'damaged'); END"
+
+
+@sqlite_only
+def test_a_sample_that_fails_does_not_keep_the_collector_from_stopping(database_url, caplog):
+    """The log names the reason, and all parts of the collector are stopped in order."""
+    with serving(Settings(database_url=database_url, dashboard="", tick_seconds=0.1)) as live:
+        execute(database_url, {"sqlite": DAMAGED})
+        _play(live)
+        eventually(lambda: "the recorded collapse was not played to its end" in caplog.text)
+        parts = live.app.state.collector
+        assert parts.writer.is_alive
+    assert not parts.writer.is_alive
+    assert not parts.projector.is_alive
 
 
 @pytest.mark.parametrize("collector", ["sqlite_collector"], indirect=True)
