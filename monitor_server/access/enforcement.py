@@ -17,13 +17,12 @@ from monitor_server.access.callers import Caller
 from monitor_server.access.cursors import CURSOR_SECRET
 from monitor_server.access.identification import Identification
 from monitor_server.access.rate_limits import RateLimits
-from monitor_server.access.route_scopes import UNKNOWN, Access, Reach, find_access
+from monitor_server.access.route_scopes import NO_ROW, Access, Reach, find_access, refuse_without_row
 from monitor_server.errors import (
     CollectorError,
     KeyRequired,
     ScopeTooSmall,
     UnknownAlert,
-    UnknownPath,
     UnknownProject,
     UnknownRun,
 )
@@ -73,10 +72,10 @@ class Enforcement:
             if caller is not None and access.scope is not None:
                 _check_scope(caller, access)
                 await self._check_project(caller, access, parameters, scope)
-            if access is UNKNOWN:
+            if access is NO_ROW:
                 # The request is not passed on: another part, such as a route of Dash, could answer it without a
                 # declared scope.
-                raise UnknownPath.at(scope["path"])
+                refuse_without_row(scope["method"], scope["path"])
         except KeyRequired as error:
             await (_redirect(scope, send) if opens_page(scope) else refuse(error, send, scope=scope))
             return

@@ -4,17 +4,18 @@ The part confines a key of one project to its project. A route without an entry 
 of a collector that serves such a route. docs/keys.md shows this table.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from starlette.routing import compile_path
 
 from monitor_server.access.callers import Scope
-from monitor_server.errors import UndeclaredRoute
+from monitor_server.errors import MethodNotAllowed, UndeclaredRoute, UnknownPath
 
-__all__ = ["OTHER_METHOD", "ROUTES", "UNKNOWN", "Access", "Reach", "check_routes", "find_access"]
+__all__ = ["NO_ROW", "ROUTES", "Access", "Reach", "check_routes", "find_access", "refuse_without_row"]
 
 
 class Reach(StrEnum):
@@ -154,25 +155,44 @@ ROUTES: Final[Mapping[tuple[str, str], Access]] = {
     ("GET", "/assets/{path:path}"): _PUBLIC,
     ("GET", "/_favicon.ico"): _PUBLIC,
 }
-UNKNOWN: Final = Access(Scope.READ, Reach.NOTHING)
-"""The requirement of a path without a row: without a key nobody learns which paths exist; with one it is not served."""
-OTHER_METHOD: Final = Access(Scope.READ, Reach.NOTHING)
-"""The requirement of a known path with a method without a row; the application answers with the allowed methods."""
+NO_ROW: Final = Access(Scope.READ, Reach.NOTHING)
+"""The requirement of a request without a row: without a key nobody learns which paths exist; with one it is refused."""
 
-_COMPILED = [(method, *compile_path(path)[::2], access) for (method, path), access in ROUTES.items()]
+_COMPILED = [(route, *compile_path(route[1])[::2], access) for route, access in ROUTES.items()]
 
 
 def find_access(method: str, path: str) -> tuple[Access, Mapping[str, Any]]:
     """Return the requirement of a request, and the parameters in its path; HEAD needs what GET needs."""
     method = "GET" if method == "HEAD" else method
-    found = UNKNOWN
     for candidate in (path, path.removesuffix("/")):  # the dashboard also serves its pages with a slash at the end
-        for declared, pattern, parsers, access in _COMPILED:
-            if match := pattern.fullmatch(candidate):
-                if declared == method:
-                    return access, {name: parsers[name].convert(text) for name, text in match.groupdict().items()}
-                found = OTHER_METHOD
-    return found, {}
+        for route, match, parsers, access in _matches(candidate):
+            if route[0] == method:
+                return access, {name: parsers[name].convert(text) for name, text in match.groupdict().items()}
+    return NO_ROW, {}
+
+
+def refuse_without_row(method: str, path: str) -> NoReturn:
+    """Refuse a request that no row declares.
+
+    Raises:
+        MethodNotAllowed: If the path has rows with other methods.
+        UnknownPath: If it has none.
+    """
+    declared = [route for route, *_ in _matches(path)]
+    # A row with exactly this path takes precedence over one whose path has a matching parameter.
+    allowed = [each for each, exact in declared if exact == path] or [each for each, _ in declared]
+    if allowed:
+        raise MethodNotAllowed(f"{method} is not served at {path}; see /docs", allowed)
+    raise UnknownPath.at(path)
+
+
+def _matches(path: str) -> Iterator[tuple[tuple[str, str], re.Match[str], Mapping[str, Any], Access]]:
+    # The framework matches a path with a line end behind it like the path without it. A parameter here would take the
+    # line end, and so the row would be another one than the route that answers.
+    if "\n" not in path:
+        for route, pattern, parsers, access in _COMPILED:
+            if match := pattern.fullmatch(path):
+                yield route, match, parsers, access
 
 
 def check_routes(served: Iterable[tuple[str, str]]) -> None:

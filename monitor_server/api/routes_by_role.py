@@ -4,10 +4,9 @@ import functools
 from collections.abc import Iterator
 
 from fastapi import APIRouter, FastAPI, Request
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Route
 
-from monitor_server.access.route_scopes import ROUTES as KNOWN_ROUTES
-from monitor_server.access.route_scopes import check_routes
+from monitor_server.access.route_scopes import check_routes, refuse_without_row
 from monitor_server.api.error_handlers import GUARD_REFUSALS, REFUSALS
 from monitor_server.api.routes import (
     action_links,
@@ -41,7 +40,7 @@ from monitor_server.api.routes import (
     silences,
     status,
 )
-from monitor_server.errors import MethodNotAllowed, UnknownPath
+from monitor_server.errors import UnknownPath
 
 __all__ = ["API", "check_routes_of", "serve_routes"]
 
@@ -127,21 +126,7 @@ def _methods_and_paths(prefix: str, router: APIRouter) -> Iterator[tuple[str, st
 
 
 async def _refuse_unknown_path(request: Request) -> None:
-    """Refuse a path below /api that no route serves; otherwise the dashboard would answer it."""
-    path = request.url.path
-    served = [method for method in METHODS if _is_served(request, method)]
-    # A route with exactly this path takes precedence over one whose path has a matching parameter.
-    allowed = [method for method in served if (method, path) in KNOWN_ROUTES] or served
-    if allowed:
-        raise MethodNotAllowed(f"{request.method} is not served at {path}; see /docs", allowed)
-    raise UnknownPath.at(path)
-
-
-def _is_served(request: Request, method: str) -> bool:
-    """Whether a route before the one for unknown paths serves the request's path with another method."""
-    for route in request.app.routes:
-        if getattr(route, "endpoint", None) is _refuse_unknown_path:
-            return False
-        if route.matches({**request.scope, "method": method})[0] is Match.FULL:
-            return True
-    return False
+    """Refuse a path below /api that this role does not serve, and HEAD; otherwise the dashboard would answer it."""
+    if request.method == "HEAD":
+        refuse_without_row(request.method, request.url.path)
+    raise UnknownPath.at(request.url.path)
