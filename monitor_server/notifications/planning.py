@@ -15,13 +15,13 @@ LONGEST_RETRY_SECONDS: Final = 300.0
 
 
 def next_message_at(
-    *, since: float, rank: int, recent: Sequence[tuple[float, str]], grouping: Grouping, limits: Limits
+    *, since: float, rank: int, recent: Sequence[tuple[float, str]], grouping: Grouping, limits: Limits | None
 ) -> float:
     """Return the earliest time at which the events that wait for a channel may become a message.
 
     The first message is sent after a short wait, in which alerts of one cause gather. Later events wait until the
     window of the last message is over, unless they are more severe than everything in that message: a warning does not
-    delay a critical alert. The limit of messages in an hour applies to all of them.
+    delay a critical alert.
 
     Args:
         since: The time at which the oldest event became due.
@@ -29,14 +29,14 @@ def next_message_at(
         recent: The times of the messages of the last hour, or of the last window, with their severities, the oldest
             first.
         grouping: The times for gathering.
-        limits: The number of messages in an hour.
+        limits: The number of messages in an hour; None if it does not apply to these events.
     """
     at = since + grouping.wait_seconds
     if recent:
         last, severity = recent[-1]
         if rank <= Severity(severity).rank:
             at = max(at, last + grouping.window_seconds)
-        if len(recent) >= limits.messages_per_hour:
+        if limits is not None and len(recent) >= limits.messages_per_hour:
             at = max(at, recent[-limits.messages_per_hour][0] + HOUR_SECONDS)
     return at
 

@@ -14,6 +14,7 @@ from typing import Final
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkIssuer
+from monitor_server.detection.protocol import Severity
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
@@ -156,12 +157,21 @@ class NotificationWorker:
                 continue
             span = max(HOUR_SECONDS, self._file.grouping.window_seconds)
             recent = messages.recent(waiting.channel, since=now - span)
+            grouping, limits = self._file.grouping, self._file.limits
+            # The messages about other projects do not count against a critical alert.
+            is_exempt = (
+                waiting.rank == Severity.CRITICAL.rank
+                and len(recent) >= limits.messages_per_hour
+                and messages.is_below_limit_of_project(
+                    waiting.channel, limits.messages_per_hour, now=now, since=now - HOUR_SECONDS
+                )
+            )
             at = next_message_at(
                 since=waiting.since,
                 rank=waiting.rank,
                 recent=recent,
-                grouping=self._file.grouping,
-                limits=self._file.limits,
+                grouping=grouping,
+                limits=None if is_exempt else limits,
             )
             if at <= now:
                 links = self._links if self._file.channels[waiting.channel].actions else None

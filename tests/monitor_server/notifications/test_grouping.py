@@ -20,14 +20,14 @@ NUMBERS = count()
 SEVERITIES = ("info", "warning", "critical")
 
 
-def file_of(**grouping):
+def file_of(messages_per_hour=30, **grouping):
     return NotificationFile.model_validate(
         {
             "version": 1,
             "channels": {"app": {"type": "apprise", "url": "json://x"}},
             "routes": [{"channels": ["app"], "severity": "info"}],
             "grouping": grouping,
-            "limits": {"messages_per_hour": 30},
+            "limits": {"messages_per_hour": messages_per_hour},
         }
     )
 
@@ -51,7 +51,7 @@ def planned(store, append, clock):
             self.worker = NotificationWorker(store, lambda: self.file, public_url="http://x", clock=clock)
             self.bodies = []
 
-        def open(self, *severities):
+        def open(self, *severities, run_id=run_id):
             transitions = []
             for severity in severities:
                 alert = alert_of(run_id, f"kind{next(NUMBERS)}", severity, clock.now)
@@ -137,6 +137,33 @@ def test_hundreds_of_alerts_in_a_minute_are_few_messages_and_none_is_lost(planne
     assert [body["counts"]["alerts"] for body in grouped.bodies] == [burst, 2 * burst]
     assert [len(body["alerts"]) + body["omitted_alerts"] for body in grouped.bodies] == [burst, 2 * burst]
     assert all(len(json.dumps(body)) < 200_000 for body in grouped.bodies)
+
+
+def test_a_critical_alert_of_one_project_does_not_wait_behind_those_of_another(planned, append, clock):
+    """The messages about its own project alone count against the limit of an hour, and many alerts leave it a place."""
+    theirs = append(run="theirs", project="theirs", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    grouped = planned(messages_per_hour=3, wait_seconds=0, window_seconds=60)
+    clock.now += 7200
+
+    def projects():
+        clock.now += 61
+        before = len(grouped.bodies)
+        grouped.look()
+        return [[alert["project"] for alert in body["alerts"]] for body in grouped.bodies[before:]]
+
+    for _ in range(3):
+        grouped.open("critical")
+        assert projects() == [["default"]]
+    grouped.open(*["critical"] * MAX_ALERTS)
+    grouped.open("warning", run_id=theirs)
+    assert projects() == []
+    for _ in range(3):
+        grouped.open("critical", run_id=theirs)
+        assert projects()[0][:2] in (["default", "theirs"], ["theirs"])
+    grouped.open("critical", run_id=theirs)
+    assert projects() == []
+    clock.now += 3600
+    assert projects() == [["theirs"]]
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,21 @@ class NotificationMessages:
         )
         return [(at, severity) for at, severity in self._connection.execute(query.order_by(MESSAGE.created_at))]
 
+    def is_below_limit_of_project(self, channel: str, number: int, *, now: float, since: float) -> bool:
+        """Return whether a critical alert waits whose project less than a number of messages since a time are about."""
+        is_waiting = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now) & runs.c.deleted_at.is_(None)
+        is_critical = (EVENT.severity == str(Severity.CRITICAL)) & (EVENT.change != "resolved")
+        with_runs = notification_events.join(runs, runs.c.id == EVENT.run_id)
+        waiting = select(runs.c.project).select_from(with_runs).where(is_waiting, is_critical).distinct().subquery()
+        about = (
+            select(func.count(EVENT.message_id.distinct()))
+            .select_from(with_runs.join(notification_messages, MESSAGE.id == EVENT.message_id))
+            .where(MESSAGE.channel == channel, MESSAGE.created_at > since, runs.c.project == waiting.c.project)
+            .correlate(waiting)
+            .scalar_subquery()
+        )
+        return self._connection.execute(select(waiting.c.project).where(about < number).limit(1)).first() is not None
+
     def form(self, message_id: str, channel: str, *, severity: str, now: float) -> int:
         """Put all events of a channel that may be sent into a new message, and return their number; 0 for none.
 
@@ -160,8 +175,11 @@ class NotificationMessages:
     def details(self, message_id: str) -> list[dict[str, Any]]:
         """Return the first events of a message with their alerts and runs.
 
-        The alerts that are open come first, then the most severe ones, then the oldest ones.
+        The alerts that are open come first, then the most severe ones. Among equals the projects take turns, each with
+        its oldest ones first: many alerts of one project leave room for those of another.
         """
+        is_over, oldest_first = alerts.c.state == "resolved", (EVENT.at, EVENT.alert_id)
+        turn = func.row_number().over(partition_by=(is_over, _RANK, runs.c.project), order_by=oldest_first)
         query = (
             select(
                 EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
@@ -170,7 +188,7 @@ class NotificationMessages:
             .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
             .join(runs, runs.c.id == EVENT.run_id)
             .where(EVENT.message_id == message_id)
-            .order_by(alerts.c.state == "resolved", _RANK.desc(), EVENT.at, EVENT.alert_id)
+            .order_by(is_over, _RANK.desc(), turn, *oldest_first)
             .limit(ROWS_READ)
         )  # fmt: skip
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
