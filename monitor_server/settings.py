@@ -309,7 +309,7 @@ class Settings(BaseSettings):
         if address and not _is_site(address):
             raise PydanticCustomError(
                 "address",
-                "must be http:// or https:// with a host (IPv6 in brackets), in ASCII without blanks, ? and #",
+                "must be http:// or https:// with a host (IPv6 in brackets), in ASCII without blanks, ?, # and a user",
             )
         return address
 
@@ -346,7 +346,8 @@ def _is_site(address: str) -> bool:
         return False
     try:
         parsed = urlsplit(address)
-        return bool(parsed.hostname) and (parsed.port is None or parsed.port > 0)
+        # Everybody who receives a message would read a password in it.
+        return bool(parsed.hostname) and "@" not in parsed.netloc and (parsed.port is None or parsed.port > 0)
     except ValueError:  # an IPv6 address without brackets, or a port that is no number
         return False
 

@@ -41,8 +41,8 @@ Asking = Annotated[Caller, Depends(_caller)]
 READS = 4
 
 
-async def _admit(collector: Serving) -> AsyncIterator[None]:
-    with collector.waiting_reads.admit():
+async def _admit(collector: Serving, asking: Asking) -> AsyncIterator[None]:
+    with collector.waiting_reads.admit(asking.counted_as):
         yield
 
 

@@ -15,7 +15,9 @@ from monitor_server.errors import Unavailable
 __all__ = [
     "MAX_EXPORTS",
     "MAX_READS",
+    "MAX_READS_OF_ONE",
     "MAX_REPORTS",
+    "MAX_REPORTS_OF_ONE",
     "Admission",
     "Turns",
     "dry_runs",
@@ -28,12 +30,15 @@ _Part = TypeVar("_Part")
 
 # Four of them read at a time (`dependencies.READS`) and a read takes about 10 to 100 ms: the last waits a few seconds.
 MAX_READS = 128
+# A key that reads on many connections leaves half of them to the others.
+MAX_READS_OF_ONE = 64
 # A Parquet file holds some 40 MB until its reader has taken the part that was written last.
 MAX_EXPORTS = 8
 # A key whose reader is slow leaves turns for the others.
 MAX_EXPORTS_OF_ONE = 3
 # A report with long responses takes half a second. If they waited among other reads, those would wait for all of them.
 MAX_REPORTS = 8
+MAX_REPORTS_OF_ONE = 3
 
 
 @dataclass(slots=True)
@@ -43,12 +48,12 @@ class Admission:
     Attributes:
         most: The largest number of requests at a time.
         refusal: The message for a request that exceeds it.
-        most_of_one: The largest number of requests of one caller at a time; None for no limit of its own.
+        most_of_one: The largest number of requests of one caller at a time.
     """
 
     most: int
     refusal: str
-    most_of_one: int | None = None
+    most_of_one: int
     _callers: list[str | None] = field(default_factory=list)
 
     @property
@@ -68,9 +73,8 @@ class Admission:
         """
         if self.count >= self.most:
             raise Unavailable(self.refusal)
-        most = self.most_of_one
-        if caller is not None and most is not None and self._callers.count(caller) >= most:
-            raise Unavailable(f"{most} requests of this kind are under way with this key; send again later")
+        if caller is not None and self._callers.count(caller) >= self.most_of_one:
+            raise Unavailable(f"{self.most_of_one} requests of this kind are under way with this key; send again later")
         self._callers.append(caller)
         try:
             yield
@@ -80,12 +84,13 @@ class Admission:
 
 def waiting_reads() -> Admission:
     """Return the limit of the requests that read from the store or wait to do so."""
-    return Admission(MAX_READS, f"{MAX_READS} requests wait to read from the store; send again later")
+    refusal = f"{MAX_READS} requests wait to read from the store; send again later"
+    return Admission(MAX_READS, refusal, MAX_READS_OF_ONE)
 
 
 def dry_runs() -> Admission:
     """Return the limit of the dry runs of rules."""
-    return Admission(1, "another dry run is under way, and a collector does one at a time; send it again later")
+    return Admission(1, "another dry run is under way, and a collector does one at a time; send it again later", 1)
 
 
 @dataclass(slots=True)
@@ -111,4 +116,5 @@ def exports() -> Turns:
 
 def incident_reports() -> Turns:
     """Return the limit of the incident reports that are made or wait to be made."""
-    return Turns(MAX_REPORTS, f"{MAX_REPORTS} incident reports are being made, the most at once; send it again later")
+    refusal = f"{MAX_REPORTS} incident reports are being made, the most at once; send it again later"
+    return Turns(MAX_REPORTS, refusal, MAX_REPORTS_OF_ONE)

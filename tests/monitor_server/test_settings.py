@@ -31,6 +31,7 @@ def test_settings_come_from_the_environment(monkeypatch):
         ("https://vitals.example.org", True), ("http://[2001:db8::1]:8600/", True), ("https://example.org/a", True),
         ("http://2001:db8::1:8600", False), ("http://[::1", False), ("http://:8600", False), ("https://", False),
         ("https://example.org/?a=b", False), ("https://example.org/#a", False), ("http://example.org:x", False),
+        ("https://ann:hidden@example.org", False),
     ],
 )  # fmt: skip
 def test_a_public_address_is_one_to_which_paths_can_be_added(address, is_site):

@@ -52,8 +52,7 @@ def describe_settings(settings: Settings) -> dict[str, str]:
     """Return the value of each setting in a form that an administrator may see."""
     values = {name: str(getattr(settings, name)) for name in Settings.model_fields}
     values["database_url"] = shown_url(settings.database_url)
-    for name in ("public_url", "oidc_issuer"):
-        values[name] = _without_credentials(values[name])
+    values["oidc_issuer"] = _without_credentials(values["oidc_issuer"])
     return {name: _shortened(value) for name, value in values.items()}
 
 

@@ -64,6 +64,7 @@ def alert_attribution(alert_id: str, reading: Reading) -> Attribution:
 async def alert_incident(
     alert_id: str,
     collector: Serving,
+    asking: Asking,
     *,
     texts: Annotated[bool, Query(description="Keep the texts of sampled responses")] = True,
 ) -> HTMLResponse:
@@ -82,7 +83,7 @@ async def alert_incident(
         name = f"incident-{incident.alert.kind}-{incident.alert.id}.html"
         return HTMLResponse(page(incident), headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
-    with collector.incident_reports.admit():
+    with collector.incident_reports.admit(asking.counted_as):
         return await collector.incident_reports.take_turn(make)
 
 

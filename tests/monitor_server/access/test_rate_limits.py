@@ -1,5 +1,6 @@
 """Each key may send so many requests and bytes; more is refused before a body is read."""
 
+import contextlib
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from monitor_server.access.rate_limits import BURST_SECONDS, AddressLimits, RateLimits
 from monitor_server.errors import TooManyRequests
+from monitor_server.http_server.read_limits import MAX_READS_OF_ONE, MAX_REPORTS_OF_ONE
 from tests.databases import sqlite_only
 from tests.monitor_server.access.conftest import Guarded
 
@@ -81,3 +83,26 @@ def test_requests_that_are_refused_are_counted(start_collector):
     key = guarded.key("read", project="ours")
     statuses = {guarded.ask("GET", "/api/v1/runs/another", key).status for _ in range(60)}
     assert statuses == {404, 429}
+
+
+@sqlite_only
+def test_one_key_leaves_reads_and_reports_to_the_others(guarded):
+    """A script that asks on many connections keeps nobody from the list of alerts."""
+    admin, greedy, other = guarded.key("admin"), guarded.key("read", name="greedy"), guarded.key("read")
+    guarded.send(admin, page=1.0)
+    (alert,) = guarded.ask("GET", "/api/v1/alerts", other).json()["items"]
+    keys = guarded.ask("GET", "/api/v1/keys", admin).json()["items"]
+    (held_by,) = (key["id"] for key in keys if key["name"] == "greedy")
+    collector = guarded.live.app.state.collector
+    for path, admission, most in [
+        ("/api/v1/alerts", collector.waiting_reads, MAX_READS_OF_ONE),
+        (f"/api/v1/alerts/{alert['id']}/incident", collector.incident_reports, MAX_REPORTS_OF_ONE),
+    ]:
+        with contextlib.ExitStack() as under_way:
+            for _ in range(most):
+                under_way.enter_context(admission.admit(held_by))
+            refused = guarded.ask("GET", path, greedy)
+            assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+            assert refused.json()["detail"].startswith(f"{most} requests of this kind are under way with this key")
+            assert guarded.ask("GET", path, other).status == 200
+        assert guarded.ask("GET", path, greedy).status == 200

@@ -496,7 +496,7 @@ def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_pass
     line = capsys.readouterr().err
     assert (
         "RLVITALS_PUBLIC_URL: must be http:// or https:// with a host (IPv6 in brackets), in ASCII without blanks, "
-        "? and #, got 'ftp://***@host/" in line
+        "?, # and a user, got 'ftp://***@host/" in line
     )
     assert "hidden" not in line
     assert "\x1b" not in line

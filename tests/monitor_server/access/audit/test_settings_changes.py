@@ -85,9 +85,11 @@ def test_a_setting_of_a_newer_version_is_no_change_unless_it_is_set(store):
 
 def test_no_password_is_recorded(store):
     """No password of a database or of an address is recorded; a change of the password alone is no difference."""
-    first = Settings(database_url="postgresql://u:pass-one@db/x?password=pass-two", public_url="http://u:pass-three@h/")
+    first = Settings(
+        database_url="postgresql://u:pass-one@db/x?password=pass-two", oidc_issuer="https://u:pass-three@h/"
+    )
     record_settings(store, first, now=1.0)
-    second = Settings(database_url="postgresql://u:pass-four@db2/x", public_url="http://h/")
+    second = Settings(database_url="postgresql://u:pass-four@db2/x", oidc_issuer="https://h/")
     (change,) = record_settings(store, second, now=2.0)
     assert "db2" in change
     with store.read() as reading:
