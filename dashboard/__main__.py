@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             connect_url=settings.connect_url,
             host=settings.host,
             allowed_hosts=settings.allowed_hosts,
+            insecure=settings.insecure,
         )
         listening = bind(settings.host, settings.port, choice=variable("port"))
     except StartupError as error:

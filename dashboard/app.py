@@ -54,6 +54,7 @@ from dashboard.pages.settings import (
 from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
 from dashboard.sign_in.page import forward_requests, sign_in_route
+from dashboard.sign_in.required_keys import RequiredKeys, is_loopback
 from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
 
 __all__ = ["attach", "create_app"]
@@ -121,7 +122,9 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
     app.router.routes.append(_DashboardMount("/", app=_dash_server(api_url, connect_url), name="dashboard"))
 
 
-def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", allowed_hosts: str = "") -> FastAPI:
+def create_app(
+    *, api_url: str, connect_url: str = "", host: str = "127.0.0.1", allowed_hosts: str = "", insecure: bool = False
+) -> FastAPI:
     """Create a dashboard outside the collector's process; it forwards the browser's live stream and its downloads.
 
     Args:
@@ -129,10 +132,17 @@ def create_app(*, api_url: str, connect_url: str = "", host: str = "127.0.0.1", 
         connect_url: The address that trainers should use; ``api_url`` if empty.
         host: The address that the server is bound to.
         allowed_hosts: Further names under which it may be addressed, separated by commas.
+        insecure: Whether other machines may use a collector that needs no key.
     """
     app = SecuredApp(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
     hosts = HostPolicy.of(bound_to=host, allowed=allowed_hosts.split(","))
-    app.secure = lambda inner: SecurityMiddleware(inner, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
+
+    def secure(inner: ASGIApp) -> ASGIApp:
+        is_open = insecure or is_loopback(host)
+        guarded = inner if is_open else RequiredKeys(inner, api_url)
+        return SecurityMiddleware(guarded, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
+
+    app.secure = secure
 
     @app.api_route("/healthz", methods=["GET", "HEAD"])
     async def healthz() -> dict[str, str]:

@@ -24,6 +24,11 @@ class Settings(BaseSettings):
         description="Host names that the dashboard accepts, besides IP addresses, localhost and its own name; "
         "separated by commas",
     )
+    insecure: bool = Field(
+        default=False,
+        validation_alias=AliasChoices("RLVITALS_INSECURE"),
+        description="Let other machines use a collector that needs no key",
+    )
     api_url: str = Field(
         default="http://127.0.0.1:8600",
         validation_alias=AliasChoices("RLVITALS_API_URL"),

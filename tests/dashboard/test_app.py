@@ -301,6 +301,28 @@ def test_on_its_own_it_does_not_answer_for_a_collector_that_is_away():
         assert (refused.status_code, "does not answer" in refused.json()["detail"]) == (502, True)
 
 
+def test_on_its_own_it_opens_no_collector_without_keys_to_other_machines(start_collector):
+    """They would be administrators of a collector that only its own machine reaches."""
+    guarded = Guarded(start_collector(dashboard=""))
+
+    def served_at(host="192.0.2.1", url=guarded.live.url, **options):
+        app = create_app(api_url=url, host=host, **options)
+        return TestClient(app, base_url="http://127.0.0.1")
+
+    with served_at() as client, served_at(insecure=True) as insecure, served_at("localhost") as local:
+        for path in ("/", "/api/v1/session", "/api/v1/stream", "/assets/theme.js"):
+            refused = client.get(path)
+            assert (refused.status_code, "rlvitals keys create admin" in refused.text) == (503, True)
+        assert client.get("/healthz").status_code == 200
+        assert [each.get("/api/v1/session").status_code for each in (insecure, local)] == [200, 200]
+        key = guarded.key("read")
+        assert client.get("/").status_code == 200
+        headers = {"Authorization": f"Bearer {key}"}
+        assert [client.get("/api/v1/session", headers=each).status_code for each in ({}, headers)] == [401, 200]
+    with served_at(url="http://127.0.0.1:9") as client:
+        assert (client.get("/").status_code, client.get("/healthz").status_code) == (503, 200)
+
+
 def test_on_its_own_it_signs_out_while_the_collector_is_away():
     """Nothing else than the cookie holds a session."""
     with TestClient(create_app(api_url="http://127.0.0.1:9"), base_url="https://127.0.0.1") as client:
