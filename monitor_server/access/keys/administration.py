@@ -7,16 +7,17 @@ from typing import Final
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.names import fold_name
-from monitor_server.errors import KeyNameTaken, UnknownKey
+from monitor_server.errors import InvalidField, KeyNameTaken, UnknownKey
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.api_keys import StoredKey
 from monitor_server.store.repositories.audit_log import reach_of
 
-__all__ = ["PREFIX", "create_key", "hash_key", "revoke_key"]
+__all__ = ["MAX_KEYS", "PREFIX", "create_key", "hash_key", "revoke_key"]
 
 PREFIX: Final = "rlv_"  # lets secret scanners recognise a key
 KEY_BYTES: Final = 32  # 256 random bits cannot be guessed, so a fast hash protects them as well as a slow one
 ID_DIGITS: Final = 16
+MAX_KEYS: Final = 1_000  # of a project, whose administrator makes them; each collector reads all keys each second
 
 
 def hash_key(secret: str) -> bytes:
@@ -42,14 +43,22 @@ def create_key(
     """Create a key, and return it with its stored form. The key itself cannot be read again.
 
     Raises:
+        InvalidField: If the project has as many keys in use as a project may have.
         KeyNameTaken: If a key of this name is in use in the project of the new one. Keys of other projects are not
             mentioned, because an administrator of one project must not learn the names of other projects' keys.
     """
     repositories.api_keys.lock()  # the name must still be free when the key is written
     folded = fold_name(name)
-    beside = [key for key in repositories.api_keys.all() if None in (key.project, project) or key.project == project]
+    known = repositories.api_keys.all()
+    beside = [key for key in known if None in (key.project, project) or key.project == project]
     if any(fold_name(key.name) == folded and key.revoked_at is None for key in beside):
         raise KeyNameTaken(f"a key named {name!r} is in use; revoke it first, or choose another name")
+    own = [key for key in known if key.project == project and key.subject is None]
+    if project is not None and len(own) >= MAX_KEYS:
+        ended = [key.id for key in own if not key.is_valid(now)]
+        if not ended:
+            raise InvalidField(f"a project can have at most {MAX_KEYS:,} keys in use; revoke one first")
+        repositories.api_keys.remove(ended[0])
     secret = PREFIX + secrets.token_urlsafe(KEY_BYTES)
     hashed = hash_key(secret)
     stored = StoredKey(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, insert, or_, select, update
+from sqlalchemy import Connection, delete, insert, or_, select, update
 
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.tables import api_keys
@@ -75,6 +75,10 @@ class ApiKeys:
         """End a key for ever; a key that is already revoked keeps its time."""
         here = (api_keys.c.id == key_id) & api_keys.c.revoked_at.is_(None)
         self._connection.execute(update(api_keys).where(here), {"revoked_at": now})
+
+    def remove(self, key_id: str) -> None:
+        """Remove a key that has ended."""
+        self._connection.execute(delete(api_keys).where(api_keys.c.id == key_id))
 
     def save_use(self, key_id: str, at: float) -> None:
         """Write the time at which a key was last used, unless a later time is stored."""

@@ -4,18 +4,20 @@ import contextlib
 import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine, text
 
 from monitor_server.access.callers import Scope
-from monitor_server.access.keys.administration import create_key, hash_key
+from monitor_server.access.keys.administration import MAX_KEYS, create_key, hash_key
 from monitor_server.access.keys.key_files import write_key_files
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.persons import Person, open_session
 from monitor_server.commands.main import main
-from monitor_server.errors import KeyNameTaken
+from monitor_server.errors import InvalidField, KeyNameTaken
 from monitor_server.store.database import Store
+from monitor_server.store.repositories.api_keys import StoredKey
 from tests.databases import sqlite_only
 from tests.live import eventually, listening
 from tests.monitor_server.access.conftest import AUTHOR, Guarded
@@ -259,3 +261,29 @@ def test_the_commands_send_the_key_of_the_environment(guarded, monkeypatch, caps
     monkeypatch.delenv("RLVITALS_API_KEY")
     assert main(["runs", "--url", guarded.live.url]) == 1
     assert "RLVITALS_API_KEY" in capsys.readouterr().err
+
+
+def test_the_keys_of_a_project_are_bounded(store):
+    """Each collector reads all keys each second. One that has ended gives way, and none that is in use."""
+
+    def make(name, *, project="ours", expires_at=None, now=0.0):
+        with store.write() as repositories:
+            options = {"scope": Scope.READ, "project": project, "expires_at": expires_at, "author": AUTHOR, "now": now}
+            return create_key(repositories, name=name, **options)[1].id
+
+    with store.write() as repositories:
+        for number in range(MAX_KEYS - 2):
+            stored = StoredKey(
+                id=f"k{number}", name=f"k{number}", scope="read", project="ours", hash=bytes(32),
+                session_secret=bytes(32), created_at=0.0, created_by="a test",
+            )  # fmt: skip
+            repositories.api_keys.add(replace(stored, hash=number.to_bytes(32)))
+    for name in ("first", "second"):
+        make(name, expires_at=10.0)
+    with pytest.raises(InvalidField, match="at most 1,000 keys in use; revoke one first"):
+        make("third", now=9.0)
+    make("of theirs", project="theirs", now=9.0)
+    make("third", now=11.0)
+    with store.read() as reading:
+        names = [key.name for key in reading.api_keys.all()]
+    assert ("first" in names, names[-3:], len(names)) == (False, ["second", "of theirs", "third"], MAX_KEYS + 1)
