@@ -72,7 +72,8 @@ def forward_requests(app: FastAPI, api_url: str) -> None:
     async def forward(request: Request) -> Response:
         remember_credentials(request.scope["headers"])
         headers = [(b"content-type", b"application/json"), *current_credentials()]
-        path = request.scope["path"] + (f"?{query}" if (query := request.url.query) else "")
+        # The route also matches its path with a line end behind it, and no request can have such an address.
+        path = request.scope["route"].path + (f"?{query}" if (query := request.url.query) else "")
         try:
             transport = ResetReportingTransport(trust_env=False)
             asking = httpx2.AsyncClient(base_url=api_url, timeout=FORWARD_SECONDS, transport=transport, trust_env=False)

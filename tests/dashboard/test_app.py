@@ -295,7 +295,7 @@ def test_cookies_of_other_programs_may_have_any_bytes(start_collector):
 def test_on_its_own_it_does_not_answer_for_a_collector_that_is_away():
     """Else a page would take the restart of a collector for the sign-in of somebody else, and load itself again."""
     with TestClient(create_app(api_url="http://127.0.0.1:9"), base_url="http://127.0.0.1") as client:
-        for path in ("session", "session/methods", "stream"):
+        for path in ("session", "session/methods", "stream", "session%0A"):
             assert client.get(f"/api/v1/{path}").status_code == 502, path
         refused = client.post("/api/v1/session", json={"key": "rlv_any"})
         assert (refused.status_code, "does not answer" in refused.json()["detail"]) == (502, True)
