@@ -1,4 +1,4 @@
-"""Checks that an archive of pg_dump is a whole backup of our tables."""
+"""Chooses the tables for pg_dump, and checks that its archive is a whole backup of them."""
 
 import re
 import subprocess
@@ -10,10 +10,10 @@ from sqlalchemy import URL
 
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import shown_url
-from monitor_server.store.schema.version import OUR_TABLE
+from monitor_server.store.installation import POSTGRES_SCHEMA
 from monitor_server.text_safety.printable import one_line
 
-__all__ = ["MAKE_AGAIN", "check_archive", "is_of_migration", "of_others", "read_schema"]
+__all__ = ["MAKE_AGAIN", "check_archive", "choose_tables", "is_of_migration", "of_others", "read_schema"]
 
 VERSION_TABLE: Final = "alembic_version"
 MAKE_AGAIN: Final = "; a collector has migrated the tables meanwhile, so make the backup again"
@@ -26,35 +26,46 @@ def is_of_migration(errors: str) -> bool:
     return GONE.search(errors) is not None
 
 
-def read_schema(url: URL, address: str, password: object) -> str:
+def choose_tables(url: URL, address: str, password: object) -> str:
+    """Return the option of pg_dump for the schema with our tables: its user may not read the other ones.
+
+    Raises:
+        DatabaseUnusable: If the database has no tables of ours, or cannot be read.
+    """
+    found = _ask(address, password, POSTGRES_SCHEMA)
+    if not found:
+        raise of_others(url)
+    # An archive of the whole schema makes the schema, and every new database has this one.
+    return "--table=public.*" if found == ["public"] else '--schema="{}"'.format(found[0].replace('"', '""'))
+
+
+def read_schema(address: str, password: object) -> str:
     """Return the schema that a database has; ask as soon as pg_dump has ended, because a migration may have waited."""
+    return ",".join(_ask(address, password, f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - our name
+
+
+def _ask(address: str, password: object, question: str) -> list[str]:
     from psycopg import Error  # noqa: PLC0415 - psycopg is an extra
-    from psycopg.errors import UndefinedTable  # noqa: PLC0415
 
     from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415
 
     secret = {} if password is None else {"password": str(password)}
     try:
         with closing(BoundedConnection.connect(address, **secret)) as connection:
-            return ",".join(row[0] for row in connection.execute("SELECT version_num FROM alembic_version"))
-    except UndefinedTable:
-        raise of_others(url) from None
+            return [row[0] for row in connection.execute(question)]
     except Error as error:
         raise DatabaseUnusable(f"the schema of the database cannot be read: {one_line(error)[:500]}") from error
 
 
-def check_archive(url: URL, archive: Path, program: Path, *, now: str) -> None:
-    """Check that an archive can be read and contains our tables, because only pg_dump has read its snapshot.
+def check_archive(archive: Path, program: Path, *, now: str) -> None:
+    """Check that an archive can be read and has the schema that the database has now.
 
     pg_dump takes its snapshot before it locks the tables. After a migration between the two, it writes the old rows
     with a part of the new schema, which no version can open.
     """
-    listed = _read_archive(program, "--list", archive)
-    if re.search(rf"^\d+; .* TABLE DATA .* {OUR_TABLE} ", listed, re.MULTILINE) is None:
-        raise of_others(url)
     rows = _read_archive(program, "--data-only", f"--table={VERSION_TABLE}", "--file=-", archive)
-    # Other schemas of the database may have such a table too.
-    if now not in re.findall(rf"^COPY \S*{VERSION_TABLE} .*\n(.*)$", rows, re.MULTILINE):
+    found = re.search(rf"^COPY \S*{VERSION_TABLE} .*\n(.*)$", rows, re.MULTILINE)
+    if found is None or found[1] != now:
         raise DatabaseUnusable(f"the database has the schema {now} now, and the backup has another one{MAKE_AGAIN}")
 
 

@@ -20,6 +20,7 @@ from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.operations.archive_checks import (
     MAKE_AGAIN,
     check_archive,
+    choose_tables,
     is_of_migration,
     of_others,
     read_schema,
@@ -160,7 +161,8 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
         address = make_conninfo(**parameters)
     except ProgrammingError as error:
         raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be addressed: {error}") from error
-    command = [program, "--format=custom", "--no-owner", "--no-privileges", f"--file={destination}", address]
+    tables = choose_tables(url, address, password)
+    command = [program, "--format=custom", "--no-owner", "--no-privileges", tables, f"--file={destination}", address]
     # The program holds the lock as well, because it continues to write if this process is killed.
     with subprocess.Popen(  # noqa: S603
         command, env=os.environ | secret, pass_fds=[lock], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -174,8 +176,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
         raise DatabaseUnusable(
             f"pg_dump has failed: {one_line(errors)[:500]}{MAKE_AGAIN if is_of_migration(errors) else ''}"
         )
-    now = read_schema(url, address, password)
-    check_archive(url, destination, Path(program).with_name("pg_restore"), now=now)
+    check_archive(destination, Path(program).with_name("pg_restore"), now=read_schema(address, password))
 
 
 def _wait(process: subprocess.Popen[str], written: Path) -> str:

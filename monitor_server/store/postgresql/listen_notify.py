@@ -1,4 +1,4 @@
-"""Messages between the collectors of one PostgreSQL database, by LISTEN and NOTIFY.
+"""Messages between the collectors of one installation on PostgreSQL, by LISTEN and NOTIFY.
 
 A notification has at most 8,000 bytes, so a longer message is sent in parts. Messages that are sent while the database
 is away are lost, in both directions; `on_gap` is called once the connection is there again.
@@ -13,6 +13,7 @@ from typing import Any
 
 from monitor_server.errors import Unavailable
 from monitor_server.instrumentation.failure_log import FailureLog
+from monitor_server.store.installation import POSTGRES_NUMBER
 
 __all__ = ["NotifyChannel"]
 
@@ -121,7 +122,7 @@ class NotifyChannel:
                     connection.close()
 
     def _send_all(self, connection: Any, on_success: Callable[[], None]) -> None:  # noqa: ANN401 - psycopg is an extra
-        used_at = time.monotonic()
+        channel, used_at = _channel(connection), time.monotonic()
         while not self._is_stopping.is_set():
             with self._changed:
                 while not self._waiting and not self._is_stopping.is_set():
@@ -135,7 +136,7 @@ class NotifyChannel:
             payloads = [part for message in some for part in self._split(message)]
             try:
                 with connection.transaction(), connection.cursor() as cursor:
-                    cursor.executemany("SELECT pg_notify(%s, %s)", [(CHANNEL, payload) for payload in payloads])
+                    cursor.executemany("SELECT pg_notify(%s, %s)", [(channel, payload) for payload in payloads])
             except Exception:
                 self.dropped += len(some)
                 raise
@@ -158,7 +159,7 @@ class NotifyChannel:
         return [f"{self._sender} {self._number} {place} {len(pieces)} {piece}" for place, piece in enumerate(pieces)]
 
     def _listen(self, connection: Any, on_success: Callable[[], None]) -> None:  # noqa: ANN401 - psycopg is an extra
-        connection.execute(f"LISTEN {CHANNEL}")
+        connection.execute(f"LISTEN {_channel(connection)}")
         self._parts.clear()
         self._on_gap()
         self._is_listening.set()
@@ -192,3 +193,9 @@ class NotifyChannel:
         except ValueError:  # from a newer version, or from another program
             return
         self._on_message("".join(pieces))
+
+
+def _channel(connection: Any) -> str:  # noqa: ANN401 - psycopg is an extra
+    """Return the channel of a connection's installation; a notification reaches every listener of the database."""
+    (number,) = connection.execute(POSTGRES_NUMBER).fetchone()
+    return f"{CHANNEL}_{number}" if number else CHANNEL

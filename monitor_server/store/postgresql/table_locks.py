@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
+from monitor_server.store.installation import POSTGRES_NUMBER
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock
 
 __all__ = ["lock_tables", "oldest_holder"]
@@ -17,9 +18,9 @@ SELECT pid, application_name, extract(epoch FROM clock_timestamp() - xact_start)
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND pid IN (
   SELECT pid FROM pg_locks WHERE granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (relation IN (SELECT to_regclass(quote_ident(name)) FROM unnest(CAST(:names AS text[])) AS name)
-       OR locktype = 'advisory' AND objid = {AdvisoryLock.MIGRATION:d})
+       OR locktype = 'advisory' AND objid = {AdvisoryLock.MIGRATION:d} AND classid = ({POSTGRES_NUMBER}))
 ) ORDER BY xact_start LIMIT 1
-"""  # noqa: S608 - our number
+"""  # noqa: S608 - our numbers
 
 
 def lock_tables(connection: Connection, names: Iterable[str], *, seconds: float) -> None:

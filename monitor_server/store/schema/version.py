@@ -10,12 +10,11 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from monitor_server.errors import DatabaseMigrated, DatabaseUnusable
+from monitor_server.store.installation import OUR_TABLE
 
-__all__ = ["MIGRATIONS", "OUR_TABLE", "newest_schema", "require_own_schema", "schema_version"]
+__all__ = ["MIGRATIONS", "newest_schema", "require_own_schema", "schema_version"]
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
-OUR_TABLE: Final = "detector_states"
-"""A table of every version, which other programs with migrations of Alembic, such as MLflow, do not have."""
 SQLITE_HAS_TABLE: Final = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = :name"
 POSTGRES_HAS_TABLE: Final = "SELECT count(to_regclass(:name))"
 
