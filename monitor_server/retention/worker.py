@@ -77,6 +77,7 @@ class RetentionWorker:
             self._wake.clear()
             try:
                 self._remove_all()
+                self._store.shorten_log()
             except Exception as error:  # noqa: BLE001 - it is logged, and tried again
                 self._failures.note_failure(error)
             else:

@@ -3,6 +3,7 @@
 It does not depend on the content of the database.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -34,6 +35,7 @@ from monitor_server.store.sqlite.connections import (
     set_temporary_store,
 )
 from monitor_server.store.sqlite.database_file import DatabaseFile
+from monitor_server.store.sqlite.write_ahead_log import LONGEST_BYTES, copy_log, shorten_log
 from monitor_server.store.sqlite.write_turns import FairLock, TurnOverdueError
 from monitor_server.text_safety.printable import one_line
 
@@ -55,7 +57,7 @@ class Store:
         self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = engine.execution_options(rlvitals_write=True)
         path = database_path(engine)
-        self._file = None if path is None else DatabaseFile(path)
+        self._file = None if path is None else DatabaseFile(path, used_log_bytes=lambda: copy_log(engine)[0])
         self.faults = FaultCounts()
         self._silence = UnresponsiveServer(self._ask)
 
@@ -170,6 +172,22 @@ class Store:
         """
         with self.write() as repositories:
             repositories.probe()
+
+    def shorten_log(self) -> None:
+        """Shorten a long write-ahead log of SQLite, which may hold deleted data, unless a reader needs it.
+
+        Raises:
+            Unavailable: If it cannot be copied into the database.
+        """
+        if self._file is None or self._file.log_bytes() <= LONGEST_BYTES:
+            return
+        try:
+            _, is_copied = copy_log(self._engine)
+            if is_copied:  # the rest takes no time, so that the writers need not wait
+                with self._noting("write", again="send"), self._turns or nullcontext():
+                    shorten_log(self._engine)
+        except sqlite3.Error as error:
+            raise Unavailable(f"the write-ahead log cannot be copied into the database: {error}") from error
 
     def close(self) -> None:
         """Close all connections."""

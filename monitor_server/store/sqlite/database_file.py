@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +22,16 @@ Identity = tuple[int, int]
 
 
 class DatabaseFile:
-    """A database and its write-ahead log, with the state in which they were opened."""
+    """A database and its write-ahead log, with the state in which they were opened.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The file of the database.
+        used_log_bytes: Returns the bytes of the log that SQLite uses, or raises its error.
+    """
+
+    def __init__(self, path: Path, *, used_log_bytes: Callable[[], int]) -> None:
         self._path = path
+        self._used_log_bytes = used_log_bytes
         self._log = path.with_name(path.name + "-wal")
         self._identity, _ = _stat(path)
         self._log_identity: Identity | None = None
@@ -32,6 +40,10 @@ class DatabaseFile:
     def free_bytes(self) -> int:
         """Return the free bytes on the disk of the database."""
         return free_bytes(self._path)
+
+    def log_bytes(self) -> int:
+        """Return the size of the write-ahead log."""
+        return _stat(self._log)[1]
 
     def write_error(self) -> OSError | None:
         """Return the operating system's error when a file is written beside the database; None if there is none.
@@ -61,7 +73,8 @@ class DatabaseFile:
     def check(self) -> None:
         """Refuse to commit to files that the next start would not find, or not find complete.
 
-        SQLite never removes or shortens the log of an open database; it only overwrites the log from its beginning.
+        SQLite never removes the log of an open database, and this or another collector shortens it only while SQLite
+        uses nothing of it. This is called in a transaction that writes, so that none does so meanwhile.
 
         Raises:
             Unavailable: If one of the files was removed, replaced or cut.
@@ -71,9 +84,17 @@ class DatabaseFile:
         if self._require_file() < SMALLEST_BYTES:
             raise _unavailable(f"the database file {self._path} was cut")
         log_identity, log_bytes = _stat(self._log)
-        if self._log_identity is not None and (log_identity != self._log_identity or log_bytes < self._log_bytes):
+        if self._log_identity is not None and (
+            log_identity != self._log_identity or (log_bytes < self._log_bytes and self._is_cut(log_bytes))
+        ):
             raise _unavailable(f"the write-ahead log {self._log} was removed, replaced or cut")
         self._log_identity, self._log_bytes = log_identity, log_bytes
+
+    def _is_cut(self, log_bytes: int) -> bool:
+        try:
+            return log_bytes < self._used_log_bytes()
+        except sqlite3.Error:
+            return True
 
     def _require_file(self) -> int:
         """Return the size of the database file, if it is the one that was opened first."""

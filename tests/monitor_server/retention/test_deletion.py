@@ -1,7 +1,9 @@
 """A deleted run or project leaves nothing behind, in no table and in no file."""
 
 import base64
+import contextlib
 import json
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,6 +18,7 @@ from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.single_rules import create_rule
 from monitor_server.rules.definition import read_rule
 from monitor_server.settings import Settings
+from monitor_server.store import database
 from monitor_server.store.repositories.retention import step_thinning
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
@@ -85,6 +88,26 @@ def test_a_deleted_run_leaves_no_byte_in_the_files(scripted, clock, database_url
         assert _delete(live, f"/runs/{run_id}", force="true")[0] == 200
         eventually(lambda: not any(count_rows(database_url, run_id).values()))
     assert found() == []
+
+
+@sqlite_only
+def test_a_long_log_of_sqlite_is_emptied_once_no_reader_needs_it(start_collector, database_url, tmp_path, monkeypatch):
+    """What a backup kept in it goes while collectors run, each of which finds the log shorter than it was."""
+    monkeypatch.setattr(database, "LONGEST_BYTES", 8_000)
+    live, ingest = start_collector(retention_seconds=0.05), start_collector(role="ingest")
+    log, path = tmp_path / "rlvitals.db-wal", tmp_path / "rlvitals.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as backup:
+        backup.execute("BEGIN")
+        backup.execute("SELECT count(*) FROM runs").fetchone()
+        ended = {"end": "finished", "config": {"note": "bandersnatch"}}
+        run_id = live.send(run="deleted", records=[{"step": 0, "scalars": {"a": 1.0}}], **ended)["run_id"]
+        ingest.send(run="kept", records=[{"step": 0, "scalars": {"a": 1.0}}])
+        assert _delete(live, f"/runs/{run_id}", force="true")[0] == 200
+        eventually(lambda: not any(count_rows(database_url, run_id).values()))
+        assert b"bandersnatch" in log.read_bytes()
+    eventually(lambda: b"bandersnatch" not in log.read_bytes())
+    for collector in (ingest, live):
+        assert collector.send(run="kept", records=[{"step": 1, "scalars": {"a": 1.0}}])["run_id"] != run_id
 
 
 def test_a_project_is_deleted_whole_or_not_at_all(live, database_url):
