@@ -66,7 +66,7 @@ def read_incident(
     """
     row = reading.alerts.view(alert_id)
     run_id = "" if row is None else row["run_id"]
-    run_row = reading.run_views.find(run_id, now=now, deadlines=deadlines)
+    run_row = reading.run_views.find_detail(run_id, now=now, deadlines=deadlines)
     if row is None or run_row is None:
         raise UnknownAlert.by_id(alert_id)
     alert = alert_item(row)

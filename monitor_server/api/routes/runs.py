@@ -221,7 +221,7 @@ def read_detail(collector: Collector, run_id: str) -> RunDetail:
 
 
 def _detail(reading: Reading, collector: Collector, run_id: str) -> RunDetail:
-    row = reading.run_views.find(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
+    row = reading.run_views.find_detail(run_id, now=collector.clock(), deadlines=collector.settings.deadlines)
     if row is None:
         raise UnknownRun.by_id(run_id)
     return run_detail(row, reading.steps.signals(run_id), max_signals=collector.settings.max_signals)

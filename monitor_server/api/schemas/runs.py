@@ -188,12 +188,12 @@ class StepEvent(Schema):
 
 
 def run_item(row: Mapping[str, Any]) -> RunItem:
-    """Make a run's item from its row in ``Runs.page`` or ``Runs.view``."""
+    """Make a run's item from its row in ``RunViews``."""
     return RunItem.model_validate(_run_fields(row))
 
 
 def run_detail(row: Mapping[str, Any], signals: Sequence[str], *, max_signals: int) -> RunDetail:
-    """Make a run's detailed item from its row in ``Runs.view``.
+    """Make a run's detailed item from its row in ``RunViews.find_detail``.
 
     Args:
         row: The row.

@@ -61,5 +61,5 @@ def is_active_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
 
 
 def is_live_column(now: float, deadlines: Deadlines) -> ColumnElement[bool]:
-    """Return whether a run has not ended, as an expression on the table of runs."""
-    return status_column(now, deadlines).not_in(ENDED)
+    """Return whether a run has not ended, as an expression on the table of runs, whose unsettled rows have an index."""
+    return ~runs.c.is_settled & status_column(now, deadlines).not_in(ENDED)

@@ -17,6 +17,9 @@ from monitor_server.store.tables import alerts, attempts, phases, runs
 
 __all__ = ["RunViews"]
 
+# A configuration has up to 128 KB, and a list up to 1,000 runs.
+_LONG = ("config", "notes")
+_LISTED = [column for column in runs.c if column.name not in _LONG]
 _ALERT = (alerts.c.run_id, alerts.c.id, alerts.c.kind, alerts.c.severity, alerts.c.summary, alerts.c.opened_at)
 
 
@@ -28,7 +31,11 @@ class RunViews:
 
     def find(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
         """Return the run in the form for readers, or None."""
-        return next(iter(self._rows(_view(now, deadlines).where(runs.c.id == run_id))), None)
+        return self._find(_view(now, deadlines), run_id)
+
+    def find_detail(self, run_id: str, *, now: float, deadlines: Deadlines) -> dict[str, Any] | None:
+        """Return the run as `find` does, with its configuration and its notes."""
+        return self._find(_view(now, deadlines).add_columns(*(runs.c[name] for name in _LONG)), run_id)
 
     def statuses(
         self, *, now: float, deadlines: Deadlines, run_id: str | None = None, project: str | None = None
@@ -109,6 +116,9 @@ class RunViews:
         """Return the unsettled runs whose status differs from the last announced one."""
         return list(self._connection.execute(_changed_query(deadlines), {"now": now}).scalars())
 
+    def _find(self, view: Select[Any], run_id: str) -> dict[str, Any] | None:
+        return next(iter(self._rows(view.where(runs.c.id == run_id))), None)
+
     def _matching(self, query: Select[Any], wanted: RunFilter, order: RunOrder) -> Select[Any]:
         return matching_runs(query, wanted, order, dialect=self._connection.dialect.name)
 
@@ -152,4 +162,4 @@ def _view(now: float, deadlines: Deadlines) -> Select[Any]:
         .scalar_subquery()
     )
     shown = (status_column(now, deadlines).label("status"), ordinal.label("ordinal"), began.label("phase_from_step"))
-    return select(runs, *shown).where(runs.c.deleted_at.is_(None))
+    return select(*_LISTED, *shown).where(runs.c.deleted_at.is_(None))

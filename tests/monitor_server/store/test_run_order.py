@@ -59,6 +59,17 @@ def test_lists_filter_and_group_by_the_phase_that_readers_see(store, status, qua
         assert (group["name"], group["phase"], listed) == (shown, shown, [shown])
 
 
+def test_lists_read_no_configuration(store):
+    """A thousand runs may have 128 MB of it, and only the page of one run shows it."""
+    run = Run(id="r", name="run", project="p", last_seen=NOW, last_step_at=NOW, **COMMON)
+    with store.write() as repositories:
+        repositories.runs.add(run)
+        views, times = repositories.run_views, {"now": NOW, "deadlines": DEADLINES}
+        rows = [*views.page(RunFilter(), limit=1, **times), *views.live(limit=1, **times), views.find("r", **times)]
+        assert [{"config", "notes"} & row.keys() for row in rows] == [set(), set(), set()]
+        assert {"config", "notes"} <= views.find_detail("r", **times).keys()
+
+
 def test_a_worse_phase_leads_its_group(store):
     """The worst of each two phases is the one of the group that holds both."""
     for first, second in itertools.combinations(WORST_PHASES, 2):
