@@ -1,4 +1,4 @@
-"""Statements for the work of every batch, which are compiled once for each kind of database.
+"""Statements for the work of every batch, whose texts are built once.
 
 SQLAlchemy takes longer to prepare a statement than SQLite takes to execute it. Results are returned as the driver
 returns them.
@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, CursorResult, Dialect, Executable, Table
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy import Connection, Dialect, Executable, Table
 
-__all__ = ["MAX_PARAMETERS", "Insertion", "Statement", "fetch_tuples", "in_parts", "in_ranges"]
+__all__ = ["MAX_PARAMETERS", "Insertion", "fetch_tuples", "in_parts", "in_ranges"]
 
 Value = TypeVar("Value")
 
@@ -19,34 +18,6 @@ Value = TypeVar("Value")
 MAX_PARAMETERS = 1_000
 # The sizes are few, so that the driver keeps each statement prepared.
 ROWS_PER_STATEMENT = (64, 16, 8, 4, 2, 1)
-
-
-class Statement:
-    """A statement with named parameters; none of them is a list."""
-
-    def __init__(self, clause: ClauseElement) -> None:
-        self._clause = clause
-        self._compiled: dict[str, tuple[str, list[str] | None]] = {}
-
-    def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute it once."""
-        sql, names = self._prepare(connection)
-        return connection.exec_driver_sql(sql, dict(values) if names is None else tuple(values[name] for name in names))
-
-    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Execute it for each of at least one row, and return the number of rows that it has changed."""
-        sql, names = self._prepare(connection)
-        given = [dict(row) for row in rows] if names is None else [tuple(row[name] for name in names) for row in rows]
-        return connection.exec_driver_sql(sql, given).rowcount
-
-    def _prepare(self, connection: Connection) -> tuple[str, list[str] | None]:
-        dialect = connection.dialect
-        prepared = self._compiled.get(dialect.name)
-        if prepared is None:
-            compiled = self._clause.compile(dialect=dialect)
-            names = getattr(compiled, "positiontup", None) if dialect.positional else None
-            prepared = self._compiled[dialect.name] = (str(compiled), names)
-        return prepared
 
 
 class Insertion:
@@ -59,7 +30,7 @@ class Insertion:
     """
 
     def __init__(self, table: Table, *, columns: Sequence[str]) -> None:
-        """Keep the table and the names of a row's values, in their order; no value may be None."""
+        """Keep the table and the names of a row's values, in their order."""
         self._types = [table.c[name].type for name in columns]
         row = f"({', '.join('?' * len(columns))})"
         self._into = f"INSERT INTO {table.name} ({', '.join(columns)})"

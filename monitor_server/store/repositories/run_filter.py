@@ -12,7 +12,7 @@ from monitor_server.store.tables import runs
 
 __all__ = ["Condition", "RunFilter", "Sorting", "matching_runs", "sort_keys"]
 
-SAME_CAPITAL: Final = {"ς": "σ", "µ": "μ"}
+SAME_CAPITAL: Final = {"ς": "σ", "µ": "μ", "ẞ": "ß"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _contains(text: ColumnElement[str], part: str, dialect: str) -> ColumnElemen
     those letters of the part are replaced in the text. Letters with one capital are the same letter.
     """
     for other, letter in SAME_CAPITAL.items():
-        if letter.upper() in part.upper():
+        if letter.upper() in part.lower().upper():
             text, part = func.replace(func.lower(text), other, letter), part.lower().replace(other, letter)
     letters = {letter.lower(): letter.lower().upper() for letter in part if not letter.isascii()}
     letters = {low: high for low, high in letters.items() if high not in (low, high.lower()) and not high.isascii()}

@@ -20,7 +20,7 @@ records = Table(  # the log: blocks of records in the order in which they were c
     Column("record_count", Integer, nullable=False, server_default="1"),
     Column("seq_span", BigInteger, nullable=False, server_default="0"),  # from its first record to its last
     Column("step_span", BigInteger, nullable=False, server_default="0"),
-    Column("entries", LargeBinary),  # seq, step and length of each record; NULL for a row from a version without blocks
+    Column("entries", LargeBinary),  # seq, step and length of each record; NULL for one record
     UniqueConstraint("run_id", "attempt", "rank", "seq"),
     Index("ix_records_steps", "run_id", "attempt", "step", "step_span"),
 )

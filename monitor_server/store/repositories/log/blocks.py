@@ -58,8 +58,8 @@ class RecordBlock(NamedTuple):
         record_count: The number of its records.
         seq_span: The difference between the sequence numbers of its last and its first record.
         step_span: The difference between the steps of its last and its first record.
-        entries: Sequence number, step and length of each record, in msgpack; None for a row of one record that a
-            version without blocks has written.
+        entries: Sequence number, step and length of each record, in msgpack; None for one record, because SQLite reads
+            through a long body to a value that follows it.
     """
 
     position: int
@@ -138,7 +138,7 @@ def _block(records: Sequence[NewRecord], *, position: int, batch: int, attempt: 
         record_count=len(records),
         seq_span=last.seq - first.seq,
         step_span=last.step - first.step,
-        entries=msgspec.msgpack.encode(entries),
+        entries=msgspec.msgpack.encode(entries) if len(records) > 1 else None,
     )
 
 

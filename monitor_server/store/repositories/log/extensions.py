@@ -4,23 +4,21 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, false, update
+from sqlalchemy import Connection
 
 from monitor_server.store.postgresql.single_statement import as_whole_transaction
 from monitor_server.store.repositories.log.blocks import RecordBlock
 from monitor_server.store.schema.version import newest_schema
-from monitor_server.store.statements import Insertion, Statement
-from monitor_server.store.tables import records, runs
+from monitor_server.store.statements import Insertion
+from monitor_server.store.tables import records
 
 __all__ = ["INSERT_BLOCKS", "Extension", "extend_logs"]
 
 INSERT_BLOCKS = Insertion(records, columns=["run_id", *RecordBlock._fields])
 
-_MOVE_END = Statement(
-    update(runs)
-    .where(runs.c.id == bindparam("run"), runs.c.log_end == bindparam("begin"), runs.c.deleted_at.is_(None))
-    .values(log_end=bindparam("end"), last_seen=bindparam("now"), is_settled=false())
-)
+_MOVE_END = """
+UPDATE runs SET log_end = ?, last_seen = ?, is_settled = 0 WHERE id = ? AND log_end = ? AND deleted_at IS NULL
+"""
 # On PostgreSQL one exchange with the server moves the ends of all logs and inserts all records: after each exchange the
 # writer waits for its turn in Python. The rows of the runs are locked in the order of their ids, so that two collectors
 # never wait for each other's runs. The lock returns the current values of a row that another collector has changed
@@ -73,8 +71,8 @@ def extend_logs(connection: Connection, extensions: Sequence[Extension], *, ends
     """
     rows = [(each.run_id, *block) for each in extensions for block in each.blocks]
     if connection.dialect.name == "sqlite":
-        moves = [{"run": each.run_id, "begin": each.begin, "end": each.end, "now": each.now} for each in extensions]
-        if _MOVE_END.execute_many(connection, moves) != len(moves):
+        moves = [(each.end, each.now, each.run_id, each.begin) for each in extensions]
+        if connection.exec_driver_sql(_MOVE_END, moves).rowcount != len(moves):
             return False
         INSERT_BLOCKS.execute(connection, rows)
         return True
