@@ -5,6 +5,8 @@
   const CHOICE = "rlvitals-notify";
   const NOTIFIED = new Set(["critical", "warning"]);
 
+  const known = new Set(); // ids and severities of the alerts that people were told of while this page was open
+
   let isRefused = false; // by Chrome on Android, where a page has the constructor, which throws
 
   const isPossible = () => "Notification" in window && window.isSecureContext && !isRefused;
@@ -43,10 +45,16 @@
     show();
   }
 
-  /* An alert has opened or become more severe; a visible page shows the alert itself. */
+  /* Shows an alert that has opened or become more severe, once; nobody is notified of a silenced one. A visible page shows
+     the alert itself. */
   function notify(alert) {
-    if (!notifies() || document.visibilityState === "visible" || alert.state !== "firing" || !NOTIFIED.has(alert.severity)) return;
-    const shown = create(`${alert.severity}: ${alert.run}`, { body: alert.summary, tag: `${alert.id} ${alert.severity}` });
+    const stage = alert.stage ?? alert.state; // of a collector that sends no stage
+    if (alert.state !== "firing" || stage === "silenced" || !NOTIFIED.has(alert.severity)) return;
+    const tag = `${alert.id} ${alert.severity}`;
+    const isNew = !known.has(tag);
+    known.add(tag);
+    if (!isNew || stage !== "firing" || !notifies() || document.visibilityState === "visible") return;
+    const shown = create(`${alert.severity}: ${alert.run}`, { body: alert.summary, tag });
     if (!shown) return;
     shown.onclick = () => {
       window.focus();
