@@ -8,6 +8,7 @@
   const UNSENT_MS = 10000; // the bar says for so long that a click was not sent
   const FAILING_MS = 20000; // the bar says so for as long after the last answer that failed
   const PAGE = "page.children"; // the output of what draws a page
+  const AWAITED = "fleet-grid.getRowsResponse"; // until the table has these rows it asks for no others
   const FRAME = /^page\.children$|^(\.\.)?(palette|show)-/; // outputs that belong to no page: they stay when another is drawn
   const FAILING = "rlvitals-collector"; // as in dashboard/page_delivery/callback_requests.py
   const SAVED = "rlvitals-saved"; // likewise
@@ -34,13 +35,14 @@
   window.fetch = (address, options) => {
     const path = String(address.url || address);
     if (path.includes("/_dash-update-component")) return askCounted(address, options);
-    return path.includes("/_dash-") ? ask(address, options, path, false) : send(address, options);
+    return path.includes("/_dash-") ? ask(address, options, path, false, () => false) : send(address, options);
   };
 
   async function askCounted(address, options) {
     const { output, changedPropIds: changed } = JSON.parse(options.body);
     const isClick = (changed || []).some((name) => name.endsWith("_clicks")); // it may write, and is not repeated
     const page = pages;
+    const isLate = () => page !== pages && !FRAME.test(output); // Dash would write it into the page that is drawn now
     const began = performance.now();
     asked += 1;
     if (isClick) unanswered.add(changed);
@@ -50,9 +52,9 @@
         pages += 1; // a late answer to the page before would make that one live again
         await window.rlvitals.listen();
       }
-      const answer = await ask(address, options, output, isClick);
+      const answer = await ask(address, options, output, isClick, isLate);
       if (isClick && answer.headers.has(SAVED)) window.rlvitals.noteSaved(changed, began);
-      if (page !== pages && !FRAME.test(output)) return nothing(); // Dash would write it into the page that is drawn now
+      if (isLate()) return nothing();
       if (output.startsWith(PAGE) && answer.status === 200) {
         pages += 1;
         if (due === options) due = null;
@@ -64,7 +66,7 @@
     }
   }
 
-  async function ask(address, options, question, isOnce) {
+  async function ask(address, options, question, isOnce, isLate) {
     const request = {};
     newest.set(question, request);
     for (;;) {
@@ -77,7 +79,8 @@
           window.rlvitals.checkSession(); // the cookie has ended, while the stream goes on
           return nothing();
         }
-        if (isOnce || !AWAY.has(answer.status)) return answer;
+        const isLacking = AWAY.has(answer.status) || (answer.headers.has(FAILING) && question.includes(AWAITED));
+        if (isOnce || !isLacking) return answer;
       } catch (error) {
         if (isOnce) {
           showUnsent();
@@ -86,7 +89,7 @@
       }
       showFailing();
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-      if (newest.get(question) !== request) return nothing();
+      if (newest.get(question) !== request || isLate()) return nothing();
     }
   }
 

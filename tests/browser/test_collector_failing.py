@@ -1,42 +1,19 @@
 """Pages that are open while the collector fails or is away say so, and read again the data that they missed."""
 
-import json
-
 import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
 from tests.browser.test_collector_away import DRAWN, REWARDS, Held, steps
+from tests.failing import REFUSAL, Failing
 from tests.live import eventually, serving
 from tests.monitor_server.api.test_responses import response
-
-REFUSAL = {"error": "Overloaded", "detail": "as many requests wait as may wait"}
 
 
 @pytest.fixture
 def settings(database_url):
     """The settings of a collector whose database outlives it."""
     return Settings(database_url=database_url, dashboard="dashboard.app:attach")
-
-
-class Failing:
-    """Answers requests to a collector's API with a status while one is set, except those of trainers and listeners."""
-
-    def __init__(self, live):
-        self._app, live.app.middleware_stack = live.app.middleware_stack, self
-        self.status = 0
-        self.method = ""  # of the requests that fail; all where it is empty
-
-    async def __call__(self, scope, receive, send):
-        """Answer one request."""
-        path = scope.get("path", "")
-        is_asked = path.startswith("/api/v1/") and path not in ("/api/v1/ingest", "/api/v1/stream", "/api/v1/session")
-        if not (self.status and is_asked and scope["method"].startswith(self.method)):
-            await self._app(scope, receive, send)
-            return
-        headers = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(REFUSAL).encode()})
 
 
 @pytest.fixture
@@ -83,6 +60,25 @@ def test_a_run_reads_again_what_it_missed_though_nothing_more_is_sent(failing, v
     is_over(visit)
     visit.page.wait_for_function(f"() => {REWARDS} === '0,1,2,3'")
     visit.page.goto("about:blank")
+
+
+def test_the_fleet_stays_as_it_is_while_it_cannot_be_read(failing, visit):
+    """The message is that of the bar; the table keeps its place, and shows afterwards what it has missed."""
+    live, refusing, _ = failing
+    visit.page.goto(live.url)
+    expect(visit.page.locator(".fleet-row")).to_have_count(2)
+    visit.page.locator("#fleet-grid").evaluate("(table) => (table.isFirst = true)")
+    refusing.status = 503
+    live.run(run="newer", records=steps(0, 3))
+    is_said(visit)
+    failed = refusing.count
+    eventually(lambda: refusing.count > failed + 3)
+    expect(visit.page.locator(".fleet-row")).to_have_count(2)
+    expect(visit.page.get_by_role("alert")).to_have_count(0)
+    refusing.status = 0
+    expect(visit.page.locator(".fleet-row")).to_have_count(3)
+    expect(visit.page.locator(".fleet-counts")).to_contain_text("3 running")
+    assert visit.page.locator("#fleet-grid").evaluate("(table) => table.isFirst")
 
 
 @pytest.mark.parametrize(

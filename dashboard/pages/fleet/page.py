@@ -9,7 +9,7 @@ from dash.dependencies import ALL
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, UnreachableError
 from dashboard.components.connect import connect_card
 from dashboard.components.fleet.filters import MANY, FleetCounts, fleet_filters, fleet_summary
 from dashboard.components.fleet.table import fleet_table, library_address
@@ -93,6 +93,8 @@ def register(app: Dash, api_url: str) -> None:
             return (no_update,) * 5
         try:
             counts = await read_counts(api_url)
+        except UnreachableError:
+            return (no_update,) * 5  # the page keeps what it shows; the bar shows that the connection is lost
         except ApiError as error:
             return waiting("The fleet cannot be shown", str(error)), *(no_update,) * 4
         if not counts.total and not shown:  # the page says how to connect

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update, set_props
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, UnreachableError
 from dashboard.collector_client.http_requests import Query
 from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.fleet.grid_request import Controls, build_run_query, left_out, limit_closed_groups, sort_of
@@ -42,6 +42,8 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 rows, count, matches = await _rows(api, request, wanted, controls.group, closed or ())
+        except UnreachableError:
+            return (no_update,) * 6  # assets/requests.js asks again
         except ApiError as error:
             return *(no_update,) * 5, waiting("The fleet cannot be shown", str(error))
         stated = [f"{matches:,} match"] if wanted.keys() - {"archived"} else []
