@@ -35,7 +35,5 @@ def error_of_answer(status: int, detail: str) -> ApiError:
 def _of_status(status: int, detail: str) -> ApiError:
     if status == httpx2.codes.NOT_FOUND:
         return NotFoundError(detail)
-    if status == httpx2.codes.UNAUTHORIZED:
-        return ApiError("The collector needs a key: sign in at /sign-in")
     is_passing = status >= httpx2.codes.INTERNAL_SERVER_ERROR or status == httpx2.codes.TOO_MANY_REQUESTS
     return (UnreachableError if is_passing else ApiError)(f"The collector answered {status}: {detail}")

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update, set_props
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
@@ -17,7 +17,7 @@ from dashboard.components.alert.evidence import evidence_table
 from dashboard.components.alert.explanation import explanation
 from dashboard.components.alert.forks import fork_cards
 from dashboard.components.alert.history import SILENCES, comment_and_silence_forms, history_list
-from dashboard.components.alert.judgement import judgement_card
+from dashboard.components.alert.judgement import judgement_card, spell_judgement
 from dashboard.components.alert.listing import alert_head
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.page_frame import message, waiting
@@ -106,7 +106,7 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
 
 
 def register(app: Dash, api_url: str) -> None:
-    """Register the refresh of the page when the alert changes, and the acknowledgement."""
+    """Register the refresh of the page when the alert or its judgement changes, and the acknowledgement."""
 
     async def refresh(_changed: object, live: dict[str, str]) -> tuple[object, object]:
         try:
@@ -115,23 +115,22 @@ def register(app: Dash, api_url: str) -> None:
             return message("No such alert", GONE), no_update
         except ApiError:
             return no_update, no_update  # the page keeps what it shows; the bar shows that the connection is lost
+        set_props(alert_ids.judgement("state", live["alert"]), {"children": spell_judgement(read.judgement)})
         return read.parts(), history_list(read.history)
 
-    async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object, object]:
+    async def acknowledge(clicks: int | None, live: dict[str, str]) -> tuple[object, object]:
         if not clicks:  # the button was drawn and not clicked
-            return (no_update,) * 3
+            return no_update, no_update
         try:
             async with ApiClient(api_url) as api:
                 await api.alerts.acknowledge(live["alert"])
-            read = await _read(api_url, live["alert"])
         except ApiError as error:
-            return no_update, no_update, f"Not acknowledged. {error}"
-        return read.parts(), history_list(read.history), no_update
+            return f"Not acknowledged. {error}", no_update
+        return "Acknowledged.", f"acknowledgement {clicks}"
 
     app.callback(
-        Output(alert_ids.ALERT, "children", allow_duplicate=True),
-        Output(alert_ids.HISTORY, "children", allow_duplicate=True),
         Output(alert_ids.ACKNOWLEDGE_STATE, "children"),
+        Output(alert_ids.REFRESH, "data", allow_duplicate=True),
         Input(alert_ids.ACKNOWLEDGE, "n_clicks"),
         State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,

@@ -1,5 +1,6 @@
 """The callback of the forms by which people judge an alarm; the pages of a run and of an alert have them."""
 
+import contextlib
 import re
 from typing import Final
 
@@ -44,14 +45,16 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 given = await api.alerts.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
-                if live["page"] == "run":
+                set_props(alert_ids.judgement("state", alert), {"children": spell_judgement(given)})
+                if live["page"] == "alert":
+                    set_props(alert_ids.REFRESH, {"data": f"judged {right} {wrong}"})
+                    return no_update
+                with contextlib.suppress(ApiError):  # the title stays; the judgement is stored
                     alarms = [form["id"]["alert"] for form in ctx.inputs_list[0]]
                     title = title_of_list(alarms, {alert, *await api.runs.judgements(live["run"])})
                     set_props(alert_ids.JUDGED_TITLE, {"children": title})
-            said = spell_judgement(given)
         except ApiError as error:
-            said = f"Not judged. {error}"
-        set_props(alert_ids.judgement("state", alert), {"children": said})
+            set_props(alert_ids.judgement("state", alert), {"children": f"Not judged. {error}"})
         return no_update
 
     app.callback(

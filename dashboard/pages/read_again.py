@@ -1,4 +1,4 @@
-"""The callback that reads a list again when its tab is shown again: no event reports the changes of other people."""
+"""Reads what a page shows again: after a change, and when the tab is shown again (no event reports others' changes)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -7,7 +7,18 @@ from dash import Dash, Input, Output, no_update
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 
-__all__ = ["read_when_seen"]
+__all__ = ["read_again", "read_when_seen"]
+
+
+async def read_again(read: Awaitable[object]) -> object:
+    """Return what is read; if the collector does not answer, the page keeps what it shows.
+
+    A change that the collector has stored is reported as done, also if it cannot be read afterwards.
+    """
+    try:
+        return await read
+    except ApiError:
+        return no_update
 
 
 def read_when_seen(
@@ -23,12 +34,9 @@ def read_when_seen(
         read: Reads and draws the list.
     """
 
-    async def read_again(_seen: float) -> object:
-        try:
-            async with ApiClient(api_url) as api:
-                return await read(api)
-        except ApiError:  # the list stays as it is; the next action shows the problem
-            return no_update
+    async def read_list(_seen: float) -> object:
+        async with ApiClient(api_url) as api:
+            return await read_again(read(api))
 
     shown = Output(listed, "children", allow_duplicate=True)
-    app.callback(shown, Input(seen, "data"), prevent_initial_call=True)(read_again)
+    app.callback(shown, Input(seen, "data"), prevent_initial_call=True)(read_list)

@@ -12,6 +12,7 @@ class Callbacks:
 
     def __init__(self, url, *pages):
         self._functions = {}
+        self.set = {}  # properties of components that the last call has set beside its outputs
         for page in pages:
             page.register(self, url)
 
@@ -22,10 +23,12 @@ class Callbacks:
     def clientside_callback(self, *_args, **_options):
         """Leave a function of the browser to the browser."""
 
-    def call(self, name, *values, by=None):
-        """Call a callback; `by` is the id of the element that was clicked, if any."""
+    def call(self, name, *values, by=None, **more):
+        """Call a callback; `by` is the id of the element that was clicked, if any, and `more` is of Dash's context."""
         prop = json.dumps(by) if isinstance(by, dict) else by
-        context = AttributeDict(triggered_inputs=[{"prop_id": f"{prop}.n_clicks", "value": 1}])
+        self.set = {}
+        triggered = [{"prop_id": f"{prop}.n_clicks", "value": 1}]
+        context = AttributeDict(triggered_inputs=triggered, updated_props=self.set, **more)
         token = context_value.set(context)
         try:
             return asyncio.run(self._functions[name](*values))

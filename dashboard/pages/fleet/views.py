@@ -39,7 +39,7 @@ def register(app: Dash, api_url: str) -> None:
     async def change(
         to_save: Mapping[str, Any] | None, to_delete: Mapping[str, str] | None, chosen: str | None
     ) -> tuple[object, object, object, str]:
-        refusal: ApiError | None = None
+        done = refusal = ""
         is_save = ctx.triggered_id == fleet_ids.VIEW_TO_SAVE
         if is_save and to_save and "seen" not in to_save:  # an earlier dashboard's page does not say what it has seen
             return no_update, no_update, no_update, OUTDATED
@@ -48,20 +48,26 @@ def register(app: Dash, api_url: str) -> None:
                 if is_save and to_save:
                     try:
                         chosen = (await api.views.save(to_save["name"], to_save["query"], seen=to_save["seen"]))["id"]
+                        done = "Saved."
                     except ApiError as error:
                         if error.status != CONFLICT:
                             raise
-                        refusal = error
+                        refusal = str(error)
                 elif ctx.triggered_id == fleet_ids.VIEW_TO_DELETE and to_delete:
                     with suppress(NotFoundError):  # somebody else has deleted it since the page was drawn
                         await api.views.delete(to_delete["id"])
-                    chosen = None
+                    chosen, done = None, "Deleted."
                 views = await _read_views(api)
         except ApiError as error:
-            return no_update, no_update, no_update, str(error)
-        if refusal is not None and to_save is not None:
+            return (
+                no_update,
+                no_update,
+                no_update,
+                f"{done} The list of views was not read. {error}" if done else str(error),
+            )
+        if refusal and to_save:
             held = next((view for view in views if view["is_own"] and view["name"] == to_save["name"]), None)
-            said = str(refusal) if held is None else _conflict_message(held)
+            said = refusal if held is None else _conflict_message(held)
             return views, view_options(views), no_update, said
         return views, view_options(views), chosen, ""
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
+from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
@@ -18,6 +19,7 @@ from dashboard.components.rules.form_values import (
 from dashboard.components.rules.tables import dry_run_table, rule_table
 from dashboard.ids import rules as rule_ids
 from dashboard.pages import run_choice
+from dashboard.pages.read_again import read_again
 
 __all__ = ["register"]
 
@@ -49,15 +51,15 @@ def register(app: Dash, api_url: str) -> None:
 
     async def save(clicks: int | None, edited: dict[str, Any] | None, *values: object) -> tuple[object, ...]:
         if not clicks:
-            return (no_update,) * (3 + len(FIELDS))
+            return (no_update,) * (4 + len(FIELDS))
         rule = rule_of(dict(zip(FIELDS, values, strict=True)))
         try:
             async with ApiClient(api_url) as api:
-                said, kept = await _write(api, rule, edited)
-                return said, rule_table(await api.rules.all()), kept, *[""] * len(FIELDS)
+                said, title, kept = await _write(api, rule, edited)
+                return said, title, await read_again(_read_table(api)), kept, *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
-            return f"Not saved. {other}", no_update, no_update, *found.values()
+            return f"Not saved. {other}", no_update, no_update, no_update, *found.values()
 
     fields = [State(rule_ids.field(name), "value") for name in FIELDS]
     hidden = [Output(rule_ids.part(name), "hidden") for name in PARTS]
@@ -69,6 +71,7 @@ def register(app: Dash, api_url: str) -> None:
     edited = State(rule_ids.EDITED, "data")
     saved = (
         Output(rule_ids.STATE, "children"),
+        Output(rule_ids.FORM_TITLE, "children", allow_duplicate=True),
         Output(rule_ids.LIST, "children"),
         Output(rule_ids.EDITED, "data", allow_duplicate=True),
         *problems,
@@ -76,11 +79,16 @@ def register(app: Dash, api_url: str) -> None:
     app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)
 
 
-async def _write(api: ApiClient, rule: Mapping[str, object], edited: dict[str, Any] | None) -> tuple[str, object]:
-    """Make a rule or change the edited one, and return a message, and what the form edits from now on."""
+async def _write(api: ApiClient, rule: Mapping[str, object], edited: dict[str, Any] | None) -> tuple[str, str, object]:
+    """Make a rule or change the edited one; return a message, and the title and the rule of the form from now on."""
     if not isinstance(edited, dict):
-        return f"Saved: {(await api.rules.save(None, rule))['stated']}", no_update
-    if all(each["id"] != edited.get("id") for each in await api.rules.all()):
-        return DELETED, None
-    saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
-    return f"Saved: {saved['stated']}", encode_edited_rule(saved)
+        saved = await api.rules.save(None, rule)
+    elif all(each["id"] != edited.get("id") for each in await api.rules.all()):
+        return DELETED, "A new rule", None
+    else:
+        saved = await api.rules.save(str(edited.get("id")), rule, version=edited.get("version"))
+    return f"Saved: {saved['stated']}", f"Change the rule {rule['name']}", encode_edited_rule(saved)
+
+
+async def _read_table(api: ApiClient) -> Component:
+    return rule_table(await api.rules.all())

@@ -12,7 +12,7 @@ from dashboard.components.rules.form_values import FIELDS, RUNS, encode_edited_r
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
-from dashboard.pages.refresh_when_seen import read_when_seen
+from dashboard.pages.read_again import read_again, read_when_seen
 from dashboard.pages.run_choice import OFFERED
 
 __all__ = ["register"]
@@ -32,7 +32,7 @@ def register(app: Dash, api_url: str) -> None:
                 said = await _act(api, chosen["action"], chosen["rule"])
             except ApiError as error:
                 said = f"Not done. {error}"
-            return said, await _rules(api)
+            return said, await read_again(_rules(api))
 
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
@@ -80,11 +80,7 @@ async def _act(api: ApiClient, action: str, rule_id: str) -> str:
 
 
 async def _rules(api: ApiClient) -> object:
-    """Return the present rules; if they cannot be read, the list stays as it is."""
-    try:
-        return rule_table(await api.rules.all())
-    except ApiError:
-        return no_update
+    return rule_table(await api.rules.all())
 
 
 async def _offer(api: ApiClient, run_ids: Sequence[object]) -> list[list[dict[str, str]]]:

@@ -11,7 +11,7 @@ from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
 from dashboard.ids.settings import keys as key_ids
-from dashboard.pages.refresh_when_seen import read_when_seen
+from dashboard.pages.read_again import read_again, read_when_seen
 
 __all__ = ["register"]
 
@@ -37,7 +37,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 made = await api.keys.make(asked)
-                keys = await _keys(api)
+                keys = await read_again(_keys(api))
         except ApiError as error:
             return html.P(f"Not made. {error}"), no_update, no_update
         shown = html.Div([html.Code(made["key"]), dcc.Clipboard(content=made["key"], title="Copy the key")])
@@ -69,7 +69,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
             if said is None:
                 await api.keys.revoke(key_id)
                 said = html.P("Revoked.")
-            return said, await _keys(api)
+            return said, await read_again(_keys(api))
     except ApiError as error:
         return html.P(f"Not revoked. {error}"), no_update
 

@@ -10,7 +10,7 @@ from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.tables import project_table
 from dashboard.ids.settings import projects as project_ids
-from dashboard.pages.refresh_when_seen import read_when_seen
+from dashboard.pages.read_again import read_again, read_when_seen
 
 __all__ = ["read_project_table", "register"]
 
@@ -30,7 +30,7 @@ def register(app: Dash, api_url: str) -> None:
         try:
             async with ApiClient(api_url) as api:
                 await api.runs.delete_project(name)
-                return f"{name} is deleted.", await read_project_table(api)
+                return f"{name} is deleted.", await read_again(read_project_table(api))
         except ApiError as error:
             return f"Not deleted. {error}", no_update
 

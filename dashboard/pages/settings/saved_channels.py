@@ -44,18 +44,21 @@ async def save_change(
             return None, saved, await _show(api, saved)
         except ApiError as error:
             problem = str(error)
-        shown: list[object] = [no_update] * len(SHOWN)
         with contextlib.suppress(ApiError):  # the page stays as it is, and the problem is stated
             held = await api.notifications.settings()
             if held["version"] != version:
-                shown = await _show(api, held)
-        return problem, None, shown
+                return problem, None, await _show(api, held)
+        return problem, None, [no_update] * len(SHOWN)
 
 
 async def _show(api: ApiClient, settings: NotificationSettings) -> list[object]:
-    shown = channels_shown(
-        settings, await api.notifications.channels(), await api.notifications.versions(limit=SHOWN_VERSIONS)
-    )
+    """Return the components that show the settings; if they cannot be read, the page keeps those that it has."""
+    try:
+        shown = channels_shown(
+            settings, await api.notifications.channels(), await api.notifications.versions(limit=SHOWN_VERSIONS)
+        )
+    except ApiError:
+        return [no_update] * len(SHOWN)
     return [shown, *[channel_names(settings)] * len(WITH_NAMES)]
 
 
