@@ -5,6 +5,8 @@
   const CHOICES = ".fleet-row, .alert a[href], .panel";
   const FIELDS = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]";
 
+  const REDRAWN = ":is(#run-header, #run-alerts, #alert)"; // the server draws their content anew while it is shown
+
   function findField() {
     const field = document.querySelector("main input[type=search], main input.find, main .find input");
     if (field) field.focus();
@@ -38,11 +40,28 @@
     return true;
   }
 
-  /* If the selected element was removed, this selects the element that was drawn in its place. */
+  let focused = null; // the element of a redrawn part that has, or had, the focus
+
+  function placeOf(element) {
+    const part = element.matches("summary") && element.parentElement.dataset.part;
+    return [element.tagName, element.id || part || nameOf(element)].join();
+  }
+
+  /* If the selected or focused element was removed, this selects the element that was drawn in its place. */
   function restore() {
-    if (chosen === null || document.activeElement !== document.body) return;
-    const again = choices().find((choice) => nameOf(choice) === chosen);
-    if (again) again.focus({ preventScroll: true });
+    if (document.activeElement !== document.body) return;
+    if (chosen !== null) {
+      const again = choices().find((choice) => nameOf(choice) === chosen);
+      if (again) again.focus({ preventScroll: true });
+    } else if (focused && !focused.isConnected) restoreFocus(focused);
+  }
+
+  function restoreFocus(gone) {
+    const place = placeOf(gone);
+    const again = [...document.querySelectorAll(`${REDRAWN} :is(a[href], button, summary, input, [tabindex])`)].find((found) => placeOf(found) === place);
+    if (!again) return;
+    again.focus({ preventScroll: true });
+    if (again.matches(FIELDS)) again.setSelectionRange(gone.selectionStart, gone.selectionEnd);
   }
 
   function openHelp() {
@@ -55,6 +74,11 @@
     const home = document.querySelector(".wordmark");
     if (home) home.click();
     return Boolean(home);
+  }
+
+  function leave(field) {
+    field.blur();
+    focused = null;
   }
 
   /* A judgement has two answers, the field of a dropdown chooses one of its options, and a second Enter would agree to the
@@ -71,7 +95,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.closest(FIELDS)) {
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape") leave(event.target);
       if (event.key === "Enter" && !event.repeat) pressButtonOf(event.target);
       return;
     }
@@ -80,8 +104,11 @@
   });
   document.addEventListener("focusin", (event) => {
     if (chosen !== null && (!event.target.matches(CHOICES) || nameOf(event.target) !== chosen)) chosen = null;
+    focused = event.target.closest(REDRAWN) && event.target;
   });
-  document.addEventListener("pointerdown", () => (chosen = null));
+  document.addEventListener("pointerdown", () => (chosen = focused = null));
   new MutationObserver(restore).observe(document.documentElement, { subtree: true, childList: true });
   document.addEventListener("click", (event) => event.target.closest("#keys-open") && openHelp());
+
+  window.rlvitals = Object.assign(window.rlvitals || {}, { FIELDS });
 })();

@@ -4,12 +4,11 @@
   "use strict";
 
   const FOLLOW = "rlvitals-follow"; // kept for this tab, also while it is loaded anew
-  const FIELDS = "input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]";
   const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 
   let shown = null; // the view that is said
   let path = location.pathname;
-  const written = new Map(); // form of this page -> when its newest text was written, which another page would lose
+  const written = new Map(); // name of a form of this page -> when its newest text was written, which another page would lose
 
   const follows = () => window.rlvitals.kept(FOLLOW, "sessionStorage") === "on";
   const isHere = (view) => view.address === location.pathname + location.search;
@@ -24,12 +23,15 @@
     return form && (formOf(form.parentElement) ?? form); // the outermost one
   }
 
-  const hasWritten = () => [...written.keys()].some((form) => form.isConnected);
+  /* A form may be drawn anew with its text. */
+  const nameOf = (form) => form?.querySelector("[id]").id;
+
+  const hasWritten = () => [...written.keys()].some((name) => document.getElementById(name));
 
   /* The text of a form is stored once the server has answered the click on its button, but for what was written since. */
   function noteSaved(buttons, asked) {
     for (const name of buttons) {
-      const form = formOf(document.getElementById(name.slice(0, name.lastIndexOf("."))));
+      const form = nameOf(formOf(document.getElementById(name.slice(0, name.lastIndexOf(".")))));
       if (written.get(form) <= asked) written.delete(form);
     }
   }
@@ -37,7 +39,7 @@
   /* The page does not change for a reader who types, has text in a form, or has an open dialog. */
   function isBusy() {
     const field = document.activeElement;
-    return Boolean(hasWritten() || document.querySelector("dialog[open]") || (field && field.matches(FIELDS)));
+    return Boolean(hasWritten() || document.querySelector("dialog[open]") || (field && field.matches(window.rlvitals.FIELDS)));
   }
 
   function element(tag, text, more) {
@@ -115,7 +117,7 @@
 
   document.addEventListener("input", (event) => {
     const form = formOf(event.target);
-    if (form) written.set(form, performance.now());
+    if (form) written.set(nameOf(form), performance.now());
   });
   document.addEventListener("click", (event) => {
     if (event.target.closest("#show")) openDialog();

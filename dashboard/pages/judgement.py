@@ -46,6 +46,8 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 given = await api.alerts.judge(alert, is_right=is_right, failed_at=failed_at, note=str(note or ""))
                 set_props(alert_ids.judgement("state", alert), {"children": spell_judgement(given)})
+                for name in ("step", "note"):
+                    set_props(alert_ids.judgement(name, alert), {"value": ""})
                 if live["page"] == "alert":
                     set_props(alert_ids.REFRESH, {"data": f"judged {right} {wrong}"})
                     return no_update

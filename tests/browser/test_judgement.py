@@ -26,6 +26,42 @@ def died(tmp_path, start_collector):
     return collector, run_id
 
 
+def expect_redrawn(page, place, change):
+    """Wait until a part of the page is drawn anew after a change."""
+    page.locator(f"{place} > *").first.evaluate("(part) => (window.gone = part)")
+    change()
+    page.wait_for_function("() => !window.gone.isConnected")
+
+
+def test_text_and_focus_stay_while_the_page_is_drawn_anew(died, visit):
+    """A person who types, or goes on by keyboard, does not begin again because of what others do."""
+    collector, run_id = died
+    page, tags = visit.page, iter("abc")
+
+    def label():
+        answer = collector.pool.request("PATCH", f"{collector.url}/api/v1/runs/{run_id}", json={"tags": [next(tags)]})
+        assert answer.status == 200, answer.data
+
+    page.goto(f"{collector.url}/runs/{run_id}")
+    page.get_by_text("Were the alarms right?").click()
+    entry = page.locator(".judgement li", has_text="loss explosion")
+    entry.get_by_placeholder("failed at step").fill("31")
+    entry.get_by_placeholder("note").fill("lat")
+    page.keyboard.press("ArrowLeft")
+    expect_redrawn(page, "#run-alerts", label)
+    expect(entry.get_by_placeholder("note")).to_be_focused()
+    page.keyboard.type("s")
+    expect(entry.get_by_placeholder("note")).to_have_value("last")
+    assert page.evaluate("window.rlvitals.hasWritten()")
+    entry.get_by_role("button", name="Right").click()
+    expect(entry.get_by_role("status")).to_have_text("Right, the run failed at step 31, says the dashboard: last")
+    expect(entry.get_by_placeholder("note")).to_have_value("")
+    page.locator(".explain-link").last.focus()
+    expect_redrawn(page, "#run-alerts", label)
+    expect(page.locator(".explain-link").last).to_be_focused()
+    expect(entry.get_by_placeholder("failed at step")).to_have_value("")
+
+
 def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, visit):
     """Right with the step of the failure on the run's page; then wrong on the alert's page. The newest counts."""
     collector, run_id = died
@@ -45,8 +81,13 @@ def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, vi
     visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{given['alert_id']}")
     form = visit.page.locator(".judgement")
     expect(form.get_by_role("status")).to_contain_text("Right, the run failed at step 31")
+    address, bob = f"{collector.url}/api/v1/alerts/{given['alert_id']}", {"by": "bob"}
+    for path, body in (("judgement", {"is_right": False} | bob), ("ack", bob)):
+        assert collector.pool.request("POST", f"{address}/{path}", json=body).status == 200
+    expect(form.get_by_role("status")).to_have_text("Wrong, says bob")
     form.get_by_role("button", name="Wrong").click()
     expect(form.get_by_role("status")).to_have_text("Wrong, says the dashboard")
+    expect(visit.page.locator(".history li").first).to_contain_text("judged wrong by the dashboard")
     assert [item["is_right"] for item in collector.get(f"/runs/{run_id}/judgements")["items"]] == [False]
 
 

@@ -78,6 +78,7 @@ def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
 
 def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
     step, note = alert_ids.judgement("step", alert_id), alert_ids.judgement("note", alert_id)
+    kept = {"persistence": True, "persistence_type": "memory"}  # the text stays where the page is drawn anew
     return [
         html.P(spell_judgement(judgement), id=alert_ids.judgement("state", alert_id), className="when", role="status"),
         html.Div(
@@ -89,8 +90,9 @@ def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
                     maxLength=20,
                     autoComplete="off",
                     placeholder="failed at step",
+                    **kept,
                 ),
-                dcc.Input(id=note, type="text", maxLength=2000, placeholder="note"),
+                dcc.Input(id=note, type="text", maxLength=2000, placeholder="note", **kept),
                 html.Button("Right", id=alert_ids.judgement("right", alert_id), className="button"),
                 html.Button("Wrong", id=alert_ids.judgement("wrong", alert_id), className="quiet"),
                 html.Div(id=alert_ids.judgement("problem", alert_id), className="field-problem", role="status"),
