@@ -37,12 +37,15 @@ SCREENS = ((1440, 900), (390, 844))
 def check_no_screen_is_too_narrow(visit):
     for width, height in SCREENS:
         visit.page.set_viewport_size({"width": width, "height": height})
-        eventually(lambda: visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+        for part in ("document.documentElement", "...document.querySelectorAll('.tokens')"):
+            narrow = f"[{part}].every((part) => part.scrollWidth <= part.clientWidth)"
+            eventually(lambda narrow=narrow: visit.page.evaluate(narrow))
 
 
 def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     """The page names the moved signals, the token that fell and its rival; nothing is wider than the screen."""
-    rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"))
+    long = {"pieces": ["<think>", "so", " tool", "=" * 300]}
+    rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"), **long)
     run_id = paged(collector, response(**FELL, **WORDS), rival)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.locator(".alert", has_text="Non finite").get_by_text("What explains it").click()

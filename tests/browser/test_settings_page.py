@@ -244,15 +244,18 @@ def test_who_may_not_change_channels_and_where_a_file_states_them_sees_them_alon
 
 
 @pytest.mark.parametrize("visit", [(390, 844)], ids=["390x844"], indirect=True)
-def test_a_phone_shows_all_of_projects_and_retention_and_changes_lead_to_their_runs(start_collector, visit):
+def test_every_screen_shows_all_of_projects_and_retention_and_changes_lead_to_their_runs(start_collector, visit):
     """A long name of a project, and the sentence of a limit, have several lines; nothing must be scrolled sideways."""
     live = start_collector(dashboard="dashboard.app:attach")
     run_id = live.run(run="kept", project="a-project-whose-name-is-longer-than-a-phone-is-wide")
+    live.run(run="other", project="LONG" * 40)
     live.pool.request("PATCH", f"{live.url}/api/v1/runs/{run_id}", json={"title": "the one"})
     visit.page.goto(f"{live.url}/settings")
-    for section in ("#projects-list", "#retention"):
-        table = visit.page.locator(f"{section} .scroll")
-        expect(table.get_by_role("columnheader").last).to_be_visible()
-        assert table.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
+    for width in (390, 1440):
+        visit.page.set_viewport_size({"width": width, "height": 844})
+        for section in ("#projects-list", "#retention"):
+            table = visit.page.locator(f"{section} .scroll")
+            expect(table.get_by_role("columnheader").last).to_be_visible()
+            assert table.evaluate("(box) => box.scrollWidth - box.clientWidth") == 0
     visit.page.get_by_role("link", name=run_id).click()
     expect(visit.page.get_by_role("heading", name="the one")).to_be_visible()

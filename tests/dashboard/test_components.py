@@ -255,6 +255,12 @@ def test_an_alert_of_a_rule_has_the_name_of_the_rule(texts):
     )
 
 
+def test_a_silenced_alert_is_not_shown_as_one_that_notifies(texts):
+    """Its card says so, as its own page does."""
+    shown = texts(alert_list([alert("r", stage="silenced", silenced_until=None)]))
+    assert shown[shown.index("silenced until ") + 1] == "it is resolved"
+
+
 def test_an_alert_that_grew_graver_says_since_when(texts):
     """It was information from step 12 on and a warning from step 20 on: the card says both."""
     assert "since step 12 in decay, warning since 20" in texts(alert_list([alert("r", severity_step=20)]))

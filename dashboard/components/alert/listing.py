@@ -149,6 +149,7 @@ def _card(alert: AlertItem, evidence: Component) -> Component:
             html.P(alert.get("summary", "")),
             *_suspicion(alert),
             html.P([_when(alert), *_age(alert)], className="when"),
+            *_silence(alert),
             *([html.P(f"acknowledged by {by}", className="when")] if (by := alert.get("acknowledged_by")) else []),
             dcc.Link(
                 "What explains it", href=f"/runs/{alert['run_id']}/alerts/{alert['id']}", className="explain-link"
