@@ -42,7 +42,7 @@ class Alerts:
     async def history(self, alert_id: str) -> list[HistoryItem]:
         """Read what has happened to the alerts of this alert's run and kind, the newest first, 100 at most."""
         answer = await self._requests.get(item_path("alerts", alert_id, "history"), {"limit": 100})
-        return cast("list[HistoryItem]", answer["items"])
+        return read_as(list[HistoryItem], answer["items"])
 
     async def attribution(self, alert_id: str) -> Attribution:
         """Read the attribution of an alert."""

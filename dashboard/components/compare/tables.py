@@ -48,7 +48,9 @@ def _named_run(item: Compared, name: str) -> list[Component]:
     return [dcc.Link(name, href=f"/runs/{item.run['id']}"), badge("phase", item.run["phase"])]
 
 
-def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]) -> Component:
+def outcomes(
+    runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]], first_warnings: Mapping[str, int | None]
+) -> Component:
     """Return a table of the outcome of each run: phase, steps, reward, and the first steps of alerts and phases."""
     heads = (
         "run",
@@ -74,11 +76,9 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
             plain(item.run.get("last_step")),
             plain(max(rewards)) if rewards else NONE,
             plain(rewards[-1]) if rewards else NONE,
-            *(_first(held, severities) for severities in ({"warning", "critical"}, {"critical"})),
-            *(
-                NONE if (began := origin_step(item.phases, align)) is None else f"step {began:,}"
-                for align in ("acceleration", "collapse")
-            ),
+            _step(first_warnings.get(item.run["id"])),
+            _step(min((alert["severity_step"] for alert in held if alert["severity"] == "critical"), default=None)),
+            *(_step(origin_step(item.phases, align)) for align in ("acceleration", "collapse")),
         ]
         rows.append(html.Tr([html.Th(cells[0], scope="row"), *map(html.Td, cells[1:])]))
     table = _table("Outcomes", heads, rows)
@@ -155,9 +155,8 @@ def _flatten(config: Mapping[str, object], prefix: str = "") -> list[tuple[str, 
     ]
 
 
-def _first(alerts: Sequence[AlertItem], severities: set[str]) -> str:
-    steps = [alert["severity_step"] for alert in alerts if alert["severity"] in severities]
-    return f"step {min(steps):,}" if steps else NONE
+def _step(step: int | None) -> str:
+    return NONE if step is None else f"step {step:,}"
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Component]) -> Component:
