@@ -196,7 +196,12 @@ COLLECTOR: Final = (
     Panel(
         title="Days until a key expires",
         decimals=0,
-        queries={"(min by (key) (rlvitals_key_expiry_timestamp_seconds) - time()) / 86400": "{{key}}"},
+        queries={
+            (
+                "min by (key) (rlvitals_key_expiry_timestamp_seconds"
+                " - on (job, instance) group_left rlvitals_clock_timestamp_seconds) / 86400"
+            ): "{{key}}"
+        },
         description="Days until each valid key expires; keys that never expire are left out.",
     ),
     Panel(
