@@ -1,7 +1,11 @@
 """Every service of docker-compose.yml is confined, and everything that the images hold is named exactly."""
 
 import importlib.metadata
+import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -9,10 +13,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.deploy.conftest import ROOT
+from tests.ports import reserved_port
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 LOCKS = {
-    "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres,notify,otel]"],
+    "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres,notify,oidc,otel]"],
     "requirements/trainer.txt": ["rlvitals[trainer]"],
 }
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==([^ ]+) \\$", re.MULTILINE)
@@ -59,6 +64,23 @@ def test_the_trainer_is_stopped_by_a_signal_that_it_gets():
     trainer = (ROOT / "deploy/Dockerfile").read_text().partition("FROM python AS trainer\n")[2]
     assert re.findall(r"^STOPSIGNAL (\S+)$", trainer, re.MULTILINE) == ["SIGINT"]
     assert "stop_signal" not in SERVICES["trainer"]
+
+
+def test_the_page_stops_and_deletes_the_services_of_every_profile():
+    """Without the option Compose leaves what a profile has started, and the volumes of these services."""
+    commands = re.findall(r"^docker compose (.*down.*?) +#", (ROOT / "docs/docker.md").read_text(), re.MULTILINE)
+    assert commands == ["--profile '*' down", "--profile '*' down --volumes"]
+
+
+def test_the_checks_of_health_do_not_ask_a_proxy(collector):
+    """Docker gives each container the proxy of the user's configuration; a healthy service was unhealthy behind one."""
+    words = re.search(r"^ +CMD (\[.*\])$", (ROOT / "deploy/Dockerfile").read_text(), re.MULTILINE).group(1)
+    check = [word.replace("http://127.0.0.1:8600", collector.url) for word in json.loads(words)]
+    assert collector.url in check[-1]
+    with reserved_port() as nobody:
+        proxy = {"http_proxy": f"http://127.0.0.1:{nobody}"}
+        subprocess.run([sys.executable, *check[1:]], env=os.environ | proxy, check=True, timeout=60)
+    assert {SERVICES["grafana"]["environment"][name] for name in ("HTTP_PROXY", "http_proxy")} == {""}
 
 
 def test_base_images_are_named_by_version_and_can_be_pinned_by_digest():

@@ -49,6 +49,12 @@ def test_a_migration_of_an_hour_is_not_cut_off():
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 3600
 
 
+def test_a_fault_of_the_database_does_not_take_the_only_pod_from_its_service():
+    """Readers and /metrics go on in it, and Kubernetes leads nobody to a pod that is not ready."""
+    replicas = next(each for each in MANIFESTS if each["kind"] == "Deployment")["spec"]["replicas"]
+    assert (replicas, CONTAINER["readinessProbe"]["httpGet"]["path"]) == (1, "/healthz")
+
+
 def test_what_the_manifest_names_exists():
     """Settings, routes of the probes, the port, the labels by which service and policy find the pod."""
     settings = {f"RLVITALS_{name.upper()}" for name in Settings.model_fields}
