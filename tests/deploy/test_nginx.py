@@ -32,7 +32,7 @@ def certificate(tmp_path):
 
 @pytest.fixture
 def proxied(start_collector, certificate, tmp_path):
-    """A collector behind nginx; yield a key of it, the public address, and a function that sends requests there."""
+    """A collector behind nginx; yield it, a key of it, the public address, and a pool of connections there."""
     with reserved_port() as port:
         public = f"https://{NAME}:{port}"
         live = start_collector(allowed_hosts=NAME, public_url=public)
@@ -60,7 +60,7 @@ def proxied(start_collector, certificate, tmp_path):
             try:
                 eventually(lambda: process.poll() is not None or (tmp_path / "pid").exists())
                 assert process.poll() is None, (tmp_path / "error.log").read_text()
-                yield key, public, pool
+                yield live, key, public, pool
             finally:
                 process.terminate()
 
@@ -81,7 +81,7 @@ def _key(live):
 @pytest.mark.nginx
 def test_batches_sign_ins_and_live_events_pass_through_nginx(proxied, tmp_path):
     """A batch of megabytes is stored, a browser gets a cookie for HTTPS alone, and an event arrives at once."""
-    key, public, pool = proxied
+    live, key, public, pool = proxied
     headers = pool.headers | {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     scalars = {f"own/{number}": number / 3 for number in range(300)}
     batch = {"schema_version": 1, "run": "r", "records": [{"step": step, "scalars": scalars} for step in range(300)]}
@@ -101,8 +101,15 @@ def test_batches_sign_ins_and_live_events_pass_through_nginx(proxied, tmp_path):
     pool.request("POST", "/api/v1/ingest", body=json.dumps(batch), headers=headers)
     assert any(b'"step":300' in held for held in arrived)
     events.close()
+
     pool.request("GET", "/act/some-secret-link", headers=pool.headers)
-    assert "some-secret-link" not in (tmp_path / "access.log").read_text()
+    live.stop()
+    assert pool.request("GET", "/", headers=pool.headers).status == 502
+    assert pool.request("GET", "/act/some-secret-link", headers=pool.headers).status == 502
+    access, errors = (tmp_path / "access.log").read_text(), (tmp_path / "error.log").read_text()
+    assert "GET /" in access
+    assert "GET /" in errors
+    assert "some-secret-link" not in access + errors
 
 
 def _arrived(events):
