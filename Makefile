@@ -21,7 +21,7 @@ help: ## Show what there is to run
 $(VENV)/.run: pyproject.toml requirements/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (about a minute the first time)"
 	@$(PIP) torch==2.13.0
 	@$(PIP) -e '.[all]'
@@ -92,9 +92,9 @@ test-postgres: $(VENV)/.dev ## Test the collector on PostgreSQL 16, 17 and 18, f
 bench: $(VENV)/.dev ## Print the benchmark tables
 	$(BIN)/python -m benchmarks
 
-$(VENV)/peers/.installed: requirements/peers.txt
-	@test -x $(VENV)/peers/bin/python || $(BIN)/python -m venv $(VENV)/peers
-	@$(VENV)/peers/bin/pip install --quiet --disable-pip-version-check -r requirements/peers.txt
+$(VENV)/%/.installed: requirements/%.txt
+	@test -x $(@D)/bin/pip || $(BIN)/python -m venv $(@D)
+	@$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 RUNS ?= 96
@@ -119,11 +119,6 @@ PAIRS ?= 4
 TRAINER ?= grpo
 record-suite-d: $(VENV)/.dev ## Record failing runs of TRL and their healthy twins (half a minute a pair); PAIRS=4 of each failure, from FIRST=0; TRAINER=rloo
 	$(BIN)/python -W ignore -m benchmarks.detection.induced --trainer $(TRAINER) --first $(FIRST) --pairs $(PAIRS)
-
-$(VENV)/overhead/.installed: requirements/overhead.txt
-	@test -x $(VENV)/overhead/bin/python || $(BIN)/python -m venv $(VENV)/overhead
-	@$(VENV)/overhead/bin/pip install --quiet --disable-pip-version-check -r requirements/overhead.txt
-	@touch $@
 
 bench-forecast: $(VENV)/.dev ## Fit and score the forecast of a collapse (10 minutes); CORPUS='folder …' adds logs
 	$(BIN)/python -m benchmarks.detection.forecast likelihood --weights --write docs/forecast-results.md

@@ -3,11 +3,11 @@
 import ast
 import io
 import re
+import subprocess
 from pathlib import Path
 
 import grimp
 import pytest
-import yaml
 
 from tools import durations
 from tools.architecture import PACKAGES, page_with
@@ -24,16 +24,16 @@ GIVING = {
 }
 
 
-def recipe(target):
-    """The commands of a make target."""
-    body = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    return [line.strip().replace("$(BIN)", ".venv/bin") for line in body[1].splitlines()]
-
-
-def test_the_hooks_before_a_commit_are_make_check():
-    """The same commands in the same order."""
-    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert [hook["entry"] for hook in repository["hooks"]] == recipe("check")
+def test_an_environment_whose_creation_was_cut_short_is_completed(tmp_path):
+    """Ctrl-C, and a Python of Debian without python3-venv, leave a folder with Python and without pip."""
+    python, folder, asked = tmp_path / "python", tmp_path / "venv", tmp_path / "asked"
+    python.write_text(f'#!/bin/sh\necho "$*" >> {asked}\n')
+    python.chmod(0o700)
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/python").symlink_to(python)
+    command = ["make", f"VENV={folder}", f"PYTHON={python}", "PIP=true", f"{folder}/.run"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert asked.read_text().splitlines()[-1] == f"-m venv {folder}"
 
 
 @pytest.mark.parametrize(
