@@ -1,11 +1,13 @@
 """Hostile text is refused or shown escaped, and a database that holds it can be read."""
 
 import base64
+import io
 import json
 import logging
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from monitor_server.access.keys.new_keys import NewKey
 from monitor_server.rules.definition import read_rule
@@ -98,12 +100,16 @@ def _alert(live):
     return alert
 
 
+# What an earlier version may have stored, and what is shown of it.
 TREES = {
-    "surrogates": rb'{"a\ud800": ["\udfff", {"b": "\ud83d\ude00"}]}',
-    "deep": b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}",
-    "cut": b'{"a": ',
-    "no object": b"[1, 2]",
-    "no text": b"\xff\xfe",
+    "surrogates": (rb'{"a\ud800": ["\udfff", {"b": "\ud83d\ude00"}]}', {"a\ufffd": ["\ufffd", {"b": "\U0001f600"}]}),
+    "deep": (
+        b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}",
+        json.loads('{"a": ' + "[" * 99 + '"…"' + "]" * 99 + "}"),
+    ),
+    "cut": (b'{"a": ', {"unreadable": '{"a": '}),
+    "no object": (b"[1, 2]", {"unreadable": "[1, 2]"}),
+    "no text": (b"\xff\xfe", {"unreadable": "\ufffd\ufffd"}),
 }
 
 
@@ -111,13 +117,12 @@ def test_a_configuration_or_evidence_that_was_stored_earlier_is_read(start_colle
     """An older version may have stored any text: the run's pages answer, and show the readable part."""
     live = start_collector(engine=scripted)
     alert = _alert(live)
-    for step, (damage, stored) in enumerate(TREES.items(), start=1):
+    for step, (damage, (stored, readable)) in enumerate(TREES.items(), start=1):
         for table, column in (("runs", "config"), ("alerts", "evidence")):
             literals = {"sqlite": f"x'{stored.hex()}'", "postgresql": f"'\\x{stored.hex()}'::bytea"}
             overwrite(database_url, table, column, literals)
-        run = live.get(f"/runs/{alert['run_id']}")
-        assert isinstance(run["config"], dict), damage
-        assert json.dumps(live.get("/alerts")["items"][0]["evidence"])
+        assert live.get(f"/runs/{alert['run_id']}")["config"] == readable, damage
+        assert live.get("/alerts")["items"][0]["evidence"] == readable, damage
         for path in (f"/alerts/{alert['id']}", f"/alerts/{alert['id']}/attribution", "/runs"):
             assert live.get(path)
         status, _ = ask(live, "POST", f"/api/v1/alerts/{alert['id']}/ack", b'{"by": "ann"}')
@@ -205,12 +210,15 @@ def test_a_run_with_a_damaged_configuration_is_exported(start_collector, databas
     """Both forms have the run's steps, and the readable part of its configuration."""
     live = start_collector()
     run_id = live.run(run="r", config={"a": 1}, records=[{"step": 0, "scalars": {"a": 1.0}}])
-    for damage, stored in TREES.items():
+    address = f"{live.url}/api/v1/runs/{run_id}/export"
+    for damage, (stored, readable) in TREES.items():
         literals = {"sqlite": f"x'{stored.hex()}'", "postgresql": f"'\\x{stored.hex()}'::bytea"}
         overwrite(database_url, "runs", "config", literals)
-        for form in ("jsonl", "parquet"):
-            answer = live.pool.request("GET", f"{live.url}/api/v1/runs/{run_id}/export?format={form}")
-            assert answer.status == 200, damage
+        heading, step, _ = map(json.loads, live.pool.request("GET", address).data.splitlines())
+        assert (heading["config"], step["signals"]) == (readable, {"a": 1.0}), damage
+        table = parquet.read_table(io.BytesIO(live.pool.request("GET", f"{address}?format=parquet").data))
+        heading = json.loads(table.schema.metadata[b"rlvitals_export"])["runs"]["r"]
+        assert (heading["config"], table["a"].to_pylist()) == (readable, [1.0]), damage
 
 
 def test_text_that_is_no_utf_8_is_read(start_collector, scripted, tmp_path):
