@@ -2,16 +2,15 @@
 
 import logging
 import threading
-import time
 from pathlib import Path
 
+import pytest
 import urllib3
 
 from monitor_server.commands.main import main
 from monitor_server.configuration_files.watching import SETTLED_SECONDS
-from monitor_server.errors import StartupError
+from monitor_server.errors import StartupError, Unavailable
 from monitor_server.notifications.configuration.current import CurrentFile
-from monitor_server.notifications.worker import LOOK_SECONDS
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
@@ -68,7 +67,8 @@ def test_a_changed_file_is_taken_up_once_the_database_is_back(notifying, tmp_pat
     with receiving() as other:
         written(tmp_path, webhook("other", other.url), AT_ONCE, route("other"))
         eventually(lambda: "was read again" in caplog.text)
-        time.sleep(2 * LOOK_SECONDS)  # it cannot be taken up meanwhile
+        with pytest.raises(Unavailable):  # as at each look, so that it is still to be taken up
+            live.app.state.collector.notifier.follow_file()
         eventually(lambda: "notifications could not be read or written, which is tried again" in caplog.text)
         aside.rename(database)
         (entry,) = eventually(
