@@ -21,6 +21,7 @@ __all__ = [
     "blocked_writes",
     "collector",
     "database_url",
+    "enlarge_configurations",
     "execute",
     "migrated_postgres",
     "migrated_sqlite",
@@ -97,3 +98,13 @@ def execute(database_url: str, statements: Mapping[str, str]) -> None:
     with engine.begin() as connection:
         connection.execute(sqlalchemy.text(statements[engine.dialect.name]))
     engine.dispose()
+
+
+def enlarge_configurations(database_url: str, size: int) -> None:
+    """Let each run have a configuration of at least ``size`` bytes, which would take long to send as a batch."""
+    texts = {  # a colon without a backslash would be a parameter
+        "sqlite": rf"""CAST('{{"text"\: "' || hex(zeroblob({size // 2})) || '"}}' AS BLOB)""",
+        "postgresql": rf"""convert_to('{{"text"\: "' || repeat('x', {size}) || '"}}', 'UTF8')""",
+    }
+    statements = {kind: f"UPDATE runs SET config = {text}" for kind, text in texts.items()}  # noqa: S608
+    execute(database_url, statements)

@@ -6,7 +6,7 @@ import pytest
 from urllib3.exceptions import ProtocolError
 
 from monitor_server.access import enforcement
-from tests.databases import sqlite_only
+from tests.databases import enlarge_configurations, sqlite_only
 from tests.live import listening
 from tests.monitor_server.access.conftest import Guarded
 
@@ -76,16 +76,17 @@ def test_a_stream_goes_on_while_other_keys_end(guarded, scope):
         assert next(data["run_id"] for kind, data in events if kind == "step") == run
 
 
-def test_a_download_ends_when_its_key_does(start_collector):
+@sqlite_only
+def test_a_download_ends_when_its_key_does(start_collector, database_url):
     """A download may last for hours. Its unread part of the store is not sent, and the reader sees that it is cut."""
-    guarded = Guarded(start_collector(max_config_bytes=4_000_000))
+    guarded = Guarded(start_collector())
     guarded.key("admin")
     secrets = [guarded.key("read", project="ours", name=name) for name in ("revoked", "demoted")]
     sending, collector = guarded.key("ingest"), guarded.live.app.state.collector
-    config = {"text": "x" * 3_000_000}
-    for number in range(8):  # more than the sockets between both hold
-        body = {"schema_version": 1, "run": f"r{number}", "project": "ours", "config": config, "records": []}
+    for number in range(8):
+        body = {"schema_version": 1, "run": f"r{number}", "project": "ours", "records": []}
         assert guarded.ask("POST", "/api/v1/ingest", sending, body=body).status == 200
+    enlarge_configurations(database_url, 3_000_000)  # together more than the sockets between both hold
     answers = [guarded.ask("GET", "/api/v1/export?project=ours", key, preload_content=False) for key in secrets]
     assert [answer.status for answer in answers] == [200, 200]
     revoked, demoted = map(collector.keys.recognise, secrets)

@@ -27,7 +27,7 @@ from monitor_server.importers.protocol import ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import examine
 from monitor_server.store.repositories.runs import Runs
-from tests.databases import sqlite_only
+from tests.databases import enlarge_configurations, sqlite_only
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 from tests.recorded_runs import read_run
@@ -179,11 +179,11 @@ def _download(live, run_id):
 
 
 @sqlite_only
-def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_collector):
+def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_collector, database_url):
     """Readers that take nothing hold eight; the next gets a time to retry, and is served once one of them has gone."""
-    live = start_collector(max_config_bytes=16_000_000)
-    config = {"text": "x" * 8_000_000}  # more than the buffers of a connection hold
-    run_id = live.run(run="r", config=config, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    live = start_collector()
+    run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    enlarge_configurations(database_url, 8_000_000)  # more than the buffers of a connection hold
     with contextlib.ExitStack() as stack:
         answers = [stack.enter_context(contextlib.closing(_download(live, run_id))) for _ in range(MAX_EXPORTS)]
         assert {answer.status for answer in answers} == {200}
@@ -196,11 +196,12 @@ def test_an_export_beyond_those_that_may_be_under_way_is_refused_at_once(start_c
     eventually(lambda: live.app.state.collector.exports.count == 0)
 
 
-def test_one_key_leaves_exports_to_the_others(start_collector):
+@sqlite_only
+def test_one_key_leaves_exports_to_the_others(start_collector, database_url):
     """A reader that takes nothing may be one of a project; those of all others go on."""
-    guarded = Guarded(start_collector(max_config_bytes=16_000_000))
-    config = {"text": "x" * 8_000_000}
-    run_id = guarded.live.run(run="r", config=config, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    guarded = Guarded(start_collector())
+    run_id = guarded.live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
+    enlarge_configurations(database_url, 8_000_000)
     slow, other, path = guarded.key("read"), guarded.key("read"), f"/api/v1/runs/{run_id}/export"
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_EXPORTS_OF_ONE):
