@@ -12,6 +12,7 @@ import sqlalchemy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from monitor_server.ingest.record_log import sampled_responses
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.tables import responses as table
 from tests.live import eventually
@@ -211,29 +212,27 @@ def counting(database_url):
     engine.dispose()
 
 
-def test_many_old_responses_are_thinned_a_few_at_a_time(start_collector, scripted, counting):
-    """800 responses that are old at once: each batch removes few more than it brings, until all is thinned."""
+def test_many_old_responses_are_thinned_a_few_at_a_time(start_collector, scripted, counting, monkeypatch):
+    """240 responses that are old at once: each batch removes few more than it brings, until all is thinned."""
+    monkeypatch.setattr(sampled_responses, "THINNED_AT_ONCE", 20)
     live = start_collector(engine=scripted, response_steps=16)
-    for begin in range(0, 800, 200):  # later steps follow only at the end: nothing is thinned before
-        records = [
-            {"step": step, "scalars": {"a": 1.0}, "responses": [response()]} for step in range(begin, begin + 200)
-        ]
-        run_id = live.run(run="r", world_size=2, records=records)
+    # Later steps follow only at the end: nothing is thinned before.
+    records = [{"step": step, "scalars": {"a": 1.0}, "responses": [response()]} for step in range(240)]
+    run_id = live.run(run="r", world_size=2, records=records)
     count = counting(run_id)
-    assert count() == 800
-    ends = [{"step": step, "scalars": {"a": 1.0}} for step in range(800)]
-    for begin in range(0, 800, 400):
-        live.send(run="r", world_size=2, rank=1, records=ends[begin : begin + 400])
-    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 799)
-    left, removed = 800, []
-    for step in range(800, 820):
+    assert count() == 240
+    ends = [{"step": step, "scalars": {"a": 1.0}} for step in range(240)]
+    live.send(run="r", world_size=2, rank=1, records=ends)
+    eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 239)
+    left, removed = 240, []
+    for step in range(240, 260):
         for rank in range(2):
             record = {"step": step, "scalars": {"a": 1.0}, "responses": [response()]}
             live.send(run="r", world_size=2, rank=rank, records=[record])
         kept = count()
         removed.append(left + 2 - kept)
         left = kept
-    assert max(removed) <= 2 * 260
+    assert max(removed) <= 2 * (20 + 2)
     assert left <= 3 * 17 + 2 * 20
 
 
