@@ -159,25 +159,18 @@ def test_the_version_is_that_of_the_distribution(capsys):
 
 
 def test_the_help_page_lists_every_command_without_importing_one(capsys):
-    """The page of the root waits for no numpy and no web framework; each command has its own page."""
+    """The page of the root waits for no numpy and no web framework; a pipe gets no colours; each command has a page."""
     code = "import sys; from monitor_server.commands.main import main; main(['--help']); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     page, modules = done.stdout.rstrip().rsplit("\n", 1)
     assert all(f" {name} " in page for name in COMMANDS)
+    assert "\x1b" not in page
     assert not {"numpy", "fastapi", "pydantic", "sqlalchemy", "urllib3"} & set(ast.literal_eval(modules))
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
         page = capsys.readouterr().out
         assert f"rlvitals {name}" in page
         assert not re.search(r"<[\w-]+\|[\w|-]*\s", page), "a list of choices is broken within a word"
-
-
-def test_a_pipe_gets_no_colours():
-    """Output that is not a terminal has no escape sequences."""
-    done = subprocess.run(
-        [sys.executable, "-m", "monitor_server", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "\x1b" not in done.stdout
 
 
 def ending_early(command, *, lines=0):
