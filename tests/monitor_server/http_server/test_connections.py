@@ -199,12 +199,17 @@ def test_of_requests_that_do_not_wait_for_answers_a_bounded_number_is_taken(star
 def test_a_few_requests_may_be_sent_at_once(start_collector):
     """Ten requests in one write are answered in their order, and the connection stays open."""
     live = start_collector()
+    names = [b"r%d" % number for number in range(10)]
+    asked = b"".join(b"GET /api/v1/runs/%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % name for name in names)
     with connected(live) as connection:
         for _ in range(3):
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+            connection.sendall(asked)
             answers = b""
-            while answers.count(b"HTTP/1.1 200 OK") < 10 or not answers.endswith(b"}"):
-                answers += connection.recv(65536)
+            while answers.count(b"HTTP/1.1 404") < 10 or not answers.endswith(b"}"):
+                received = connection.recv(65536)
+                assert received
+                answers += received
+            assert re.findall(rb"'(r\d)'", answers) == names
 
 
 def test_who_does_not_read_is_closed(start_collector):
