@@ -335,7 +335,9 @@ def test_a_recipient_who_is_gone_costs_the_others_no_repeat(start_collector, scr
     live.send(run="r", records=[{"step": 7, "scalars": {"page": 1.0}}])
     eventually(lambda: asked.count("gone@example.org") > 1)
     assert sorted(recipients for recipients, _ in mailbox.mails) == [["a@example.org"], ["b@example.org"]]
-    eventually(lambda: live.get("/notifications/channels")["items"][0]["is_failing"])
+    (channel,) = live.get("/notifications/channels")["items"]
+    assert (channel["waiting"], channel["last_sent_at"]) == (1, None)
+    assert channel["last_error"]
 
 
 def test_what_was_accepted_before_the_process_ended_is_not_sent_again(receiver):
