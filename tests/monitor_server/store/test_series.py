@@ -79,6 +79,7 @@ def test_summaries_hold_what_a_naive_reading_finds(store, monkeypatch, writes, s
             if compacts:
                 _compact(repositories, run_id, newest_step=64)
         found = repositories.series.read(run_id, NAMES, max_points=10, with_times=True)
+    assert [column.signal for column in found] == NAMES
     newest = {step: given for (step, _), given in sorted(truth.items())}
     for column in found:
         wanted = {step: given[column.signal] for step, given in newest.items() if column.signal in given}
@@ -139,6 +140,7 @@ def test_what_is_read_is_what_was_written_last(store, writes, span):
             _compact(repositories, run_id, newest_step=64)
         low, high = span
         found = repositories.series.read(run_id, [*NAMES, "unknown"], from_step=low, to_step=high, with_times=True)
+    assert [column.signal for column in found] == [*NAMES, "unknown"]
     newest = {step: values for (step, _), values in sorted(truth.items())}
     for column in found:
         wanted = {

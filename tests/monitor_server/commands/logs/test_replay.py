@@ -169,7 +169,10 @@ def test_a_run_with_many_signals_is_sent_in_parts_that_a_collector_takes(start_c
     live = start_collector(max_body_bytes=4_000)
     rows = [{"step": step, "reward": 0.5} | {f"my/{each:0100}": 0.5 for each in range(8)} for step in range(1, 31)]
     assert replay(live, written(tmp_path / "wide.jsonl", rows)) == 0
-    assert only_run(live)["last_step"] == 30
+    run = only_run(live)
+    assert (run["last_step"], len(live.get(f"/runs/{run['id']}")["signals"])) == (30, 9)
+    series = live.get(f"/runs/{run['id']}/series", max_points=30)["items"]
+    assert [len(item["steps"]) for item in series] == [30] * 9
 
 
 class WaitingEngine:
