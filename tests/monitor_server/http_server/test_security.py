@@ -219,32 +219,28 @@ def test_a_failure_of_ours_carries_the_headers_too(start_collector, database_url
     assert (answer.status, answer.headers["X-Frame-Options"]) == (500, "DENY")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/api/v1/alerts/none/ack", "/api/v1/runs", "/api/v1/nothing", "/healthz", "/_dash-update-component", "/runs/x"],
-)
+READING = ["/api/v1/alerts/none/ack", "/_dash-update-component"]
+NOT_READING = ["/api/v1/runs", "/api/v1/nothing", "/healthz", "/runs/x"]
+
+
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_every_route_stops_reading_at_the_limit(start_collector, path, is_chunked):
+def test_every_route_stops_reading_at_the_limit(start_collector, is_chunked):
     """A body of a megabyte more than allowed is refused before it is sent; without a length, while it is read."""
     live = start_collector(max_request_bytes=10_000, dashboard="dashboard.app:attach")
     host, port = live.url.removeprefix("http://").split(":")
     length = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 1048576"
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode() + length + b"\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        connection.sendall(head)
-        # A route that does not read the body may have answered and closed the connection: the next write
-        # fails with EPIPE or ECONNRESET, and the answer can still be read.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            for _ in range(3 if is_chunked else 0):
-                connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
-        answer = connection.recv(65536)
-        while b"}" not in answer and (more := connection.recv(65536)):
-            answer += more
-    assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 404", b"HTTP/1.1 405"))
-    if "ack" in path or "_dash" in path or not is_chunked:
-        assert answer.startswith(b"HTTP/1.1 413"), answer
+    for path in READING if is_chunked else READING + NOT_READING:
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n".encode()
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            connection.sendall(head + length + b"\r\n\r\n")
+            # The limit may have ended the connection before the last part, and the answer can still be read.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                for _ in range(3 if is_chunked else 0):
+                    connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
+            answer = connection.recv(65536)
+            while b"}" not in answer and (more := connection.recv(65536)):
+                answer += more
+        assert answer.startswith(b"HTTP/1.1 413"), (path, answer)
         assert b"BodyTooLarge" in answer
 
 
@@ -252,7 +248,8 @@ def test_every_route_stops_reading_at_the_limit(start_collector, path, is_chunke
 def test_a_length_that_is_no_length_is_refused(collector, length):
     """The server or the route refuses it, whichever reads it first."""
     request = b"POST /api/v1/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
-    assert exchange(collector, request + length + b"\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 4")
+    answer = exchange(collector, request + length + b"\r\nConnection: close\r\n\r\n")
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413")), answer  # an empty body would be answered 422
 
 
 def exchange(live, request):
