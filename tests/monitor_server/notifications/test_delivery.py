@@ -48,20 +48,6 @@ def test_an_alert_is_notified_when_it_opens_becomes_graver_and_resolves(notifyin
     eventually(lambda: statuses(live)["hook"]["waiting"] == 0)
 
 
-def test_each_of_several_runs_is_notified_as_soon_as_its_alert_opens(notifying, receiver, capsys):
-    """The longest of three waits is printed, with the default grouping."""
-    live = notifying("[grouping]\nwindow_seconds = 0\n", ROUTE)
-    taken = []
-    for number in range(3):
-        begun = time.monotonic()
-        step(live, 0, run=f"run {number}", warn=1.0)
-        eventually(lambda number=number: len(receiver.received) == number + 1)
-        taken.append(time.monotonic() - begun)
-    with capsys.disabled():
-        print(f"\nfrom the step to the receiver: longest {max(taken):.2f} s")  # noqa: T201
-    assert receiver.changes == [(f"run {number}", ("opened",)) for number in range(3)]
-
-
 def test_a_message_is_repeated_with_the_same_bytes_until_it_is_accepted(notifying, receiver):
     """The key is the same, so that the receiver can drop a repeat."""
     answers = [500, 302, 200]
