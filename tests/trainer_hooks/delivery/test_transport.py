@@ -1,6 +1,7 @@
 import contextlib
 import random
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -163,10 +164,15 @@ def test_after_an_interim_answer_no_batch_has_the_answer_of_an_earlier_one():
 
 
 def test_what_is_quick_enough_is_not_cut(collector):
-    """The timer of one batch does not end the next one, which uses the same connection."""
-    transport = HttpTransport(collector.url, exchange_seconds=PATIENCE_SECONDS)
+    """The timer of one batch has ended before the next one, which uses the same connection."""
+    transport, others = HttpTransport(collector.url), set(threading.enumerate())
     for _ in range(3):
         transport.send(encode(Batch(schema_version=1, run="r", records=[])))
+    timers = [
+        thread for thread in threading.enumerate() if isinstance(thread, threading.Timer) and thread not in others
+    ]
+    assert all(timer.finished.is_set() for timer in timers)
+    assert len(set(collector.ports)) == 1
 
 
 def test_a_batch_may_take_longer_than_a_connection():
