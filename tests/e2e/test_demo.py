@@ -56,8 +56,7 @@ def is_served(port):
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
-def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_cache, unused_port, number):
+def test_ctrl_c_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_cache, unused_port):
     """All processes end with exit code 0; the database stays. The warm start is there from an earlier demo."""
     copy_warm_start(tiny_cache, tmp_path)
     with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "100000") as process:
@@ -65,19 +64,30 @@ def test_one_signal_ends_collector_and_trainer_and_keeps_the_run(tmp_path, tiny_
         assert f"http://127.0.0.1:{unused_port}/runs/" in lines
         page = urllib3.request("GET", f"http://127.0.0.1:{unused_port}/", retries=False, timeout=60)
         assert (page.status, b"rlvitals" in page.data) == (200, True)
-        process.send_signal(number)
+        process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     assert not is_served(unused_port)
     assert (tmp_path / "rlvitals.db").stat().st_size > 0
 
 
-def test_a_run_that_ends_is_summed_up_and_the_exit_code_is_the_trainers(tmp_path, tiny_cache, unused_port):
-    """With --exit the demo ends when its trainer ends."""
+def test_a_run_that_ends_is_summed_up_and_its_dashboard_stays_until_a_signal(tmp_path, tiny_cache, unused_port):
+    """SIGTERM ends the collector as Ctrl-C does."""
     copy_warm_start(tiny_cache, tmp_path)
-    with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "2", "--exit") as process:
+    with demo(tmp_path, unused_port, "--preset", "tiny", "--steps", "2") as process:
+        lines = read_until(process, f"The dashboard stays at http://127.0.0.1:{unused_port} until Ctrl-C.")
+        assert "The run ended without an alert.\n" in lines
+        assert is_served(unused_port)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    assert not is_served(unused_port)
+
+
+def test_with_exit_the_demo_ends_as_its_trainer_does(tmp_path, unused_port):
+    """A trainer that cannot start ends it with the trainer's exit code, and the output says so."""
+    with demo(tmp_path, unused_port, "--preset", "unheard-of", "--exit") as process:
         output, _ = process.communicate(timeout=200)
-        assert "The run" in output
-        assert process.returncode == 0
+        assert "The trainer ended with exit code 2; its last lines are printed above." in output
+        assert process.returncode == 2
 
 
 def test_a_port_that_is_taken_is_one_line_and_a_failure(tmp_path, collector):
