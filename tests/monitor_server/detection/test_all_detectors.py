@@ -162,16 +162,6 @@ def test_duplicates_and_late_steps_change_nothing(late):
         assert wire(disturbed.state()) == wire(judge.state())
 
 
-@pytest.mark.parametrize("name", DETECTORS)
-def test_evidence_carries_its_arithmetic(name):
-    """Every finding names signal, baseline, window, statistic, threshold, calibration, agreement and onset."""
-    judge = BUILDERS[name]()
-    for observation in failing_run():
-        for finding in judge.update(observation):
-            needed = {"signal", "baseline", "window", "statistic", "threshold", "calibration", "agreeing", "missing"}
-            assert needed | {"onset", "arithmetic"} <= set(finding.evidence)
-
-
 def test_a_state_never_brings_its_own_thresholds():
     """A run under way when the collector is upgraded goes on by the new rules: no state holds a threshold."""
     old = PairedDrift(threshold=7.0, display=7.0, least_sum=99.0)
