@@ -5,6 +5,7 @@ import functools
 import json
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ observations = st.builds(
 )
 streams = st.lists(observations, max_size=50)
 DISTURBED_ROWS = 70
+FAILING_ROWS = 60
 
 
 @functools.cache
@@ -131,19 +133,36 @@ def _count(state: object) -> int:
     return sum(map(_count, state)) if isinstance(state, list) else 1
 
 
-@settings(max_examples=20, deadline=None)
+@functools.cache
+def failing_states(rows: int) -> dict[str, Any]:
+    """Return the state of every subject after so many rows of the failing run."""
+    return {name: _state_after(subject(), failing_run()[:rows]) for name, subject in SUBJECTS.items()}
+
+
+def _state_after(judge: Any, run: tuple[Observation, ...]) -> Any:
+    for observation in run:
+        judge.update(observation)
+    return judge.state()
+
+
+@settings(max_examples=12, deadline=None)
 @given(stream=streams)
 def test_no_number_and_no_order_raises(stream):
-    """NaN, infinity, absent signals, repeated and earlier steps, new attempts and new data raise no exception."""
+    """NaN, infinity, absent signals, repeated and earlier steps, new attempts and new data raise no exception.
+
+    They come at the beginning of a run, and in a failing run in place of some of its signals.
+    """
+    usual = failing_run()[FAILING_ROWS].signals
+    failing = [replace(row, step=FAILING_ROWS + row.step, signals={**usual, **row.signals}) for row in stream]
     for name, subject in SUBJECTS.items():  # all read one stream, because drawing it takes longer
         note(name)
-        judge = subject()
-        for observation in stream:
-            answer = judge.update(observation)
-            findings = answer.findings if isinstance(answer, Assessment) else answer
-            assert all(isinstance(finding, Finding) and finding.summary.endswith(".") for finding in findings)
-            json.dumps([finding.evidence for finding in findings])
-            json.dumps(judge.state())
+        for judge, run in ((subject(), stream), (subject.from_state(failing_states(FAILING_ROWS)[name]), failing)):
+            for observation in run:
+                answer = judge.update(observation)
+                findings = answer.findings if isinstance(answer, Assessment) else answer
+                assert all(isinstance(finding, Finding) and finding.summary.endswith(".") for finding in findings)
+                json.dumps([finding.evidence for finding in findings])
+                json.dumps(judge.state())
 
 
 @settings(max_examples=6, deadline=None)
