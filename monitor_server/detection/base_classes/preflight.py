@@ -53,7 +53,10 @@ class PreflightDetector(StreamDetector):
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the rows that are left decide
         """Count no more rows than are left."""
         self.wrong = min(self.wrong, left)
-        self.first = self.first if self.wrong else None
+
+    def _resume(self, step: int) -> None:
+        if self.first is not None and step <= self.first:
+            self.wrong, self.first = 0, None
 
     def _read(self, finite: Mapping[str, float]) -> tuple[str, float] | None:
         """Return the name and value by which this row is judged, or None if it is not observed."""

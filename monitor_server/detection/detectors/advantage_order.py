@@ -39,57 +39,63 @@ class AdvantageOrder(StreamDetector):
     def __init__(self) -> None:
         super().__init__()
         self.right: int | None = None  # the first step at which the rule did not hold
-        self.linear = 0  # the number of successive rows at 1; from 4 on every row counts
-        self.wrong = 0
-        self.since: int | None = None
+        self.linear_steps: list[int] = []  # of the successive rows at 1, up to 4; from then on every row is judged
+        self.wrong_steps: list[int] = []  # of the first successive rows in which the rule holds, up to 3
+        self.wrong_rows = 0  # the number of all these rows
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:
         value = observation.finite.get(SIGNAL)
         if value is None:
             return ()
-        was_linear = self.linear >= ROWS_LINEAR
-        self.linear = self.linear + 1 if was_linear or value >= LINEAR else 0
+        was_linear = len(self.linear_steps) == ROWS_LINEAR
+        if not was_linear:
+            self.linear_steps = [*self.linear_steps, observation.step] if value >= LINEAR else []
         is_checked = was_linear or self.right is None  # all rows so far were wrong
         if not is_checked or value >= (LOST if was_linear else OPPOSED):
             self.right = observation.step if self.right is None else self.right
-            self.wrong, self.since = 0, None
+            self.wrong_steps, self.wrong_rows = [], 0
             return ()
-        self.since = observation.step if self.since is None else self.since
-        self.wrong += 1
-        return [self._build_finding(observation, value, was_linear)] if self.wrong >= ROWS else ()
+        self.wrong_rows += 1
+        if len(self.wrong_steps) < ROWS:
+            self.wrong_steps.append(observation.step)
+        return [self._build_finding(observation, value, was_linear)] if len(self.wrong_steps) == ROWS else ()
 
     def _build_finding(self, observation: Observation, value: float, was_linear: bool) -> Finding:  # noqa: FBT001
-        bound = LOST if was_linear else OPPOSED
+        bound, since = LOST if was_linear else OPPOSED, self.wrong_steps[0]
         return self._finding(
             observation,
-            f"Advantages do not follow the rewards of their group: a correlation of {value:.3g}, in all {self.wrong} "
-            f"rows since step {self.since}.",
+            f"Advantages do not follow the rewards of their group: a correlation of {value:.3g}, in all "
+            f"{self.wrong_rows} rows since step {since}.",
             signal=SIGNAL,
             baseline=1.0 if was_linear else None,
-            window=self.wrong,
-            statistic=float(self.wrong),
+            window=self.wrong_rows,
+            statistic=float(self.wrong_rows),
             threshold=float(ROWS),
             value=value,
             bound=bound,
-            onset=[self.since, self.since],
+            onset=[since, since],
             arithmetic=f"correlation < {bound:g} in {ROWS} rows in succession, "
             + (f"after {ROWS_LINEAR} at {LINEAR:g} or above" if was_linear else "the first of the run"),
         )
 
+    def take_back(self, rows: int, left: int) -> None:
+        """Count the newest rows no longer; those of them without the signal were not counted."""
+        super().take_back(rows, left)
+        self.wrong_rows -= rows
+
     def _resume(self, step: int) -> None:
-        if self.since is not None and (step <= self.since or not self.wrong):
-            self.wrong, self.since = 0, None
+        self.linear_steps = [each for each in self.linear_steps if each < step]
+        self.wrong_steps = [each for each in self.wrong_steps if each < step]
+        self.wrong_rows = max(self.wrong_rows, len(self.wrong_steps))
         if self.right is not None and step <= self.right:
             self.right = None
 
-    def take_back(self, rows: int, left: int) -> None:
-        """Count the newest rows no longer, neither as wrong nor as rows at 1."""
-        super().take_back(rows, left)
-        self.wrong, self.linear = max(0, self.wrong - rows), max(0, self.linear - rows)
-
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore a saved state; older versions counted all rows, and those at 1 up to 4."""
+        """Restore a saved state; older versions saved numbers of rows without their steps, and the first wrong step."""
         super().load(state)
+        if "linear" not in state:
+            return
+        self.linear_steps = [-1] * min(state["linear"], ROWS_LINEAR)
+        self.wrong_steps, self.wrong_rows = [state["since"]] * min(state["wrong"], ROWS), state["wrong"]
         if (rows := state.get("rows")) is not None:
-            self.right = -1 if rows > self.wrong else None
-            self.linear = rows if self.linear >= ROWS_LINEAR else self.linear
+            self.right = -1 if rows > self.wrong_rows else None

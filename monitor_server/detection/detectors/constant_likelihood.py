@@ -34,10 +34,9 @@ class ConstantLikelihood(PreflightDetector):
         self.signal: str | None = None
         self.level: float | None = None
 
-    def take_back(self, rows: int, left: int) -> None:
-        """Count no more rows than are left, and take the level anew if none is left."""
-        super().take_back(rows, left)
-        if not self.wrong:
+    def _resume(self, step: int) -> None:
+        super()._resume(step)
+        if self.first is None:
             self.signal = self.level = None
 
     def _observe(self, observation: Observation) -> Sequence[Finding]:

@@ -88,15 +88,12 @@ class SuddenSilence(StreamDetector):
         )
 
     def _resume(self, step: int) -> None:
-        if self.opened is not None and step <= self.opened:
-            self.silent, self.opened = 0, None
-
-    def take_back(self, rows: int, left: int) -> None:
-        """Forget the newest rows: first those that were silent, then those before them."""
-        super().take_back(rows, left)
-        silent = min(self.silent, rows)
-        self.silent -= silent
-        take_newest(self.shares, rows - silent)
+        rows = self._order.count_replaced(step)
+        if self.opened is not None and step > self.opened:
+            self.silent = max(1, self.silent - rows)  # the rows before the silence are left
+            return
+        take_newest(self.shares, rows - self.silent)
+        self.silent, self.opened = 0, None
 
     def _rebaseline(self) -> None:
         self.shares.clear()

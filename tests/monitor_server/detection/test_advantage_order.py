@@ -79,14 +79,30 @@ def test_rows_at_1_that_a_rewind_replaces_do_not_show_that_the_advantages_are_re
     assert rewound([1.0] * 4 + [0.97] * 20, [0.7] * 6, back_to=5) == [7, 8, 9, 10]
 
 
+@pytest.mark.parametrize("every", [2, 10])
+def test_what_is_lost_after_a_rewind_is_found_where_most_rows_have_no_correlation(every):
+    """Groups of few responses rarely vary. Rows at 1 before the rewind count, however many rows it replaces."""
+    judge = AdvantageOrder()
+    for step in range(300):
+        judge.update(Observation(step=step, signals={} if step % every else {SIGNAL: 1.0}))
+    again = [
+        Observation(step=step, attempt=2, signals={} if step % every else {SIGNAL: 0.2}) for step in range(100, 200)
+    ]
+    assert [row.step for row in again if judge.update(row)][:1] == [100 + 2 * every]
+    assert judge.update(Observation(step=150, attempt=3, signals={SIGNAL: 0.2}))  # three wrong rows are left
+
+
 @pytest.mark.parametrize(("values", "found"), [([1.0] * 9, 2), ([-0.9] * 2, 0), ([0.2] * 2, None)])
-def test_a_state_of_an_older_version_goes_on(values, found):
-    """It has the number of all rows, and at most four rows at 1."""
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_a_state_of_an_older_version_goes_on(values, found, has_rows):
+    """It has the numbers of rows at 1 and of wrong rows; still older ones have the number of all rows."""
     judge = AdvantageOrder()
     for step, value in enumerate(values):
         judge.update(Observation(step=step, signals={SIGNAL: value}))
-    saved = judge.state() | {"rows": len(values), "linear": min(4, judge.linear)}
-    del saved["right"]
+    new = judge.state()
+    saved = {name: new[name] for name in new.keys() - {"right", "linear_steps", "wrong_steps", "wrong_rows"}}
+    saved |= {"linear": values.count(1.0), "wrong": new["wrong_rows"], "since": 0 if new["wrong_steps"] else None}
+    saved |= {"rows": len(values)} if has_rows else {"right": new["right"]}
     later = AdvantageOrder.from_state(saved)
     steps = range(len(values), len(values) + 4)
     rows = [step for step in steps if later.update(Observation(step=step, signals={SIGNAL: -0.9}))]

@@ -88,15 +88,18 @@ def test_a_constant_likelihood_is_one_signal_that_repeats_its_first_value():
     assert episodes(ConstantLikelihood(), {"likelihood/correct": moved, "likelihood/incorrect": [-0.9] * 12}) == []
 
 
-def test_a_constant_likelihood_is_taken_anew_after_a_rewind_to_the_first_row():
-    """The value of replaced rows is not the level of the rows that replace them."""
+@pytest.mark.parametrize(("first", "back_to"), [(0, 0), (5, 3)])
+def test_a_constant_likelihood_is_taken_anew_after_a_rewind_to_its_first_row(first, back_to):
+    """The value of replaced rows is not the level of the rows that replace them; the rows before had no likelihood."""
     detector = ConstantLikelihood()
     found = []
-    for attempt, value in ((1, -0.5), (2, -0.8)):
-        for step in range(10):
-            observation = Observation(step=step, attempt=attempt, signals={"likelihood/correct": value})
-            found += [(attempt, step) for _ in detector.update(observation)]
-    assert found == [(1, 9), (2, 9)]
+    for attempt, value, begin in ((1, -0.5, 0), (2, -0.8, back_to)):
+        for step in range(begin, first + 10):
+            signals = {"likelihood/correct": value} if step >= first else {}
+            found += [
+                (attempt, step) for _ in detector.update(Observation(step=step, attempt=attempt, signals=signals))
+            ]
+    assert found == [(1, first + 9), (2, first + 9)]
 
 
 def test_rows_in_which_few_responses_call_a_tool_do_not_show_whether_feedback_is_masked():

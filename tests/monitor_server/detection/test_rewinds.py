@@ -13,6 +13,7 @@ from monitor_server.detection.detectors.kl_runaway import KlRunaway
 from monitor_server.detection.detectors.likelihood_drift import LikelihoodDrift
 from monitor_server.detection.detectors.paired_drift import PairedDrift
 from monitor_server.detection.detectors.reward_hacking import RewardHacking
+from monitor_server.detection.detectors.sudden_silence import SuddenSilence
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
@@ -414,6 +415,17 @@ def test_a_departure_from_before_the_checkpoint_holds_although_its_window_has_lo
         (again,) = subject.update(Observation(step=step, attempt=2, signals={"kl/ref": value}))
         assert (again.evidence["baseline"], again.evidence["onset"]) == (0.1, onset)
         assert again.evidence["level"] == value
+
+
+@pytest.mark.parametrize("back_to", [65, 75])
+def test_a_silence_from_before_the_checkpoint_is_found_again_by_the_rows_before_it(back_to):
+    """Every tenth row has the share; the rewind replaces more rows than shares are known."""
+    subject = SuddenSilence()
+    rows = [{"reward/zero_std_frac": 0.2 if step < 600 else 1.0} if step % 10 == 0 else {} for step in range(900)]
+    for step in range(800):
+        subject.update(Observation(step=step, signals=rows[step]))
+    again = [Observation(step=step, attempt=2, signals=rows[step]) for step in range(10 * back_to, 900)]
+    assert next((row.step for row in again if subject.update(row)), None) == 10 * back_to + 10
 
 
 @pytest.mark.parametrize(
