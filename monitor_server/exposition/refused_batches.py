@@ -17,7 +17,7 @@ from monitor_server.errors import SchemaVersionMismatch
 __all__ = ["LATER", "RefusedBatches"]
 
 LATER: Final = "later"
-"""The reason of batches that the collector could not take at that time; trainers send them again."""
+"""The reason of batches for which the collector had no room or no database; trainers send them again."""
 REASONS: Final[Mapping[int, str]] = {
     HTTPStatus.BAD_REQUEST: "invalid",
     HTTPStatus.UNAUTHORIZED: "key",
@@ -25,7 +25,9 @@ REASONS: Final[Mapping[int, str]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "size",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "invalid",
     HTTPStatus.UNPROCESSABLE_ENTITY: "invalid",
-    HTTPStatus.TOO_MANY_REQUESTS: LATER,
+    HTTPStatus.TOO_MANY_REQUESTS: "rate",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "error",
+    HTTPStatus.SERVICE_UNAVAILABLE: LATER,
 }
 NOBODY_LISTENS: Final = 499
 
@@ -34,7 +36,8 @@ class RefusedBatches(Collector):
     """Refused batches by reason since the process began, counted on the event loop.
 
     The reasons are ``schema`` (a version of the schema that this collector does not read), ``key``, ``size``,
-    ``invalid``, ``address`` (a host name or a path that is not served) and `LATER`.
+    ``invalid``, ``address`` (a host name or a path that is not served), ``rate`` (a key over its limits), ``error`` (a
+    fault of the collector) and `LATER`.
     """
 
     def __init__(self) -> None:
@@ -80,4 +83,4 @@ class RefusedBatches(Collector):
 def _reason(status: int, body: bytes) -> str:
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and json.loads(body)["error"] == SchemaVersionMismatch.__name__:
         return "schema"
-    return REASONS.get(status, LATER if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "address")
+    return REASONS.get(status, "error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "address")

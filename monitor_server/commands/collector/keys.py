@@ -108,7 +108,8 @@ class _InDatabase:
         address = database_url(database)
         shown, state = shown_url(address), inspect_database(address)
         schema = None if state is None else state.schema_version
-        self._new = shown if schema is None else None
+        made = "was created" if state is None else "had no tables of rlvitals, which were made"
+        self._new = f"{shown} {made}" if schema is None else None
         if schema is None and not may_be_new:
             raise CommandError(
                 f"there is no database {shown}{'' if state is None else ' with tables of rlvitals'}; set "
@@ -138,7 +139,7 @@ class _InDatabase:
 
         from monitor_server.access.keys.administration import create_key  # noqa: PLC0415
         from monitor_server.access.keys.new_keys import NewKey  # noqa: PLC0415
-        from monitor_server.errors import KeyNameTaken  # noqa: PLC0415
+        from monitor_server.errors import InvalidField, KeyNameTaken  # noqa: PLC0415
 
         try:
             new = NewKey.model_validate({"name": name, "scope": scope, "project": project, "days": days})
@@ -156,12 +157,12 @@ class _InDatabase:
                     author=self._author,
                     now=now,
                 )
-        except KeyNameTaken as error:
+        except (InvalidField, KeyNameTaken) as error:
             raise CommandError(str(error)) from error
         if self._new is not None:
             typer.echo(
-                f"The database {self._new} was created for this key, and a collector on another one does not know "
-                "it; name its database by --database, or its address by --url.",
+                f"The database {self._new} for this key, and a collector on another one does not know it; name its "
+                "database by --database, or its address by --url.",
                 err=True,
             )
         return secret

@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 10.0
 LONGEST_ANSWER_BYTES = 1 << 20
 # An idle projector reads about this many in half a minute; more is a backlog and not a short queue.
 BACKLOG_RECORDS = 10_000
-LATER = "later"  # the reason of batches that trainers send again without being told to
+LATER = "later"  # the reason of batches for which there was no room or no database
 
 
 def check_collector(url: str) -> Iterator[DoctorFinding]:

@@ -125,11 +125,11 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
         with closing(engine.raw_connection()) as connection, ThreadPoolExecutor(1) as thread:
             # A read transaction of WAL mode, which delays no other transaction. The copy contains no free pages.
             driver: Any = connection.driver_connection
-            copying = thread.submit(driver.execute, "VACUUM INTO ?", (str(destination),))
             try:
-                copying.result()
+                thread.submit(driver.execute, "VACUUM INTO ?", (str(destination),)).result()
             except KeyboardInterrupt:  # it reaches the main thread alone, and not while that executes a statement
-                while wait([copying], AGAIN_SECONDS).not_done:
+                after_copy = thread.submit(bool)
+                while wait([after_copy], AGAIN_SECONDS).not_done:
                     driver.interrupt()
                 raise
     except (DBAPIError, engine.dialect.loaded_dbapi.Error) as error:

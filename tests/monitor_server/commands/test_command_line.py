@@ -13,6 +13,7 @@ from importlib.metadata import version
 import pytest
 from sqlalchemy import create_engine, text, update
 
+from monitor_server.access.keys.administration import MAX_KEYS
 from monitor_server.commands.main import COMMANDS, main
 from monitor_server.commands.terminal import printable
 from monitor_server.store.database import Store
@@ -386,6 +387,25 @@ def test_the_keys_of_a_database_that_is_not_there_are_not_said_to_be_none(argume
     assert "with tables of rlvitals; set RLVITALS_DATABASE_URL" in capsys.readouterr().err
 
 
+def test_a_key_beyond_those_that_a_project_may_have_is_refused_without_a_traceback(database_url, capsys):
+    """The row of the first key is copied, because making 1,000 keys one by one takes long."""
+    create = ["keys", "create", "--scope", "read", "--project", "p", "--database", database_url]
+    assert main([*create, "first"]) == 0
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        (first,) = connection.execute(api_keys.select()).mappings()
+        copies = [
+            dict(first) | {"id": f"{number:016x}", "hash": b"%032d" % number, "number": number, "name": f"k{number}"}
+            for number in range(first["number"] + 1, first["number"] + MAX_KEYS)
+        ]
+        connection.execute(api_keys.insert(), copies)
+    engine.dispose()
+    capsys.readouterr()
+    assert main([*create, "one more"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.startswith("rlvitals: a project can have at most 1,000 keys")) == ("", True)
+
+
 def test_a_key_in_a_database_that_is_made_for_it_is_said_to_be_unknown_to_collectors(tmp_path, capsys):
     """The command may run in another folder than the collector; a second key there is no surprise any more."""
     create = ["keys", "create", "--scope", "read", "--database", f"sqlite:///{tmp_path / 'stray.db'}"]
@@ -394,6 +414,9 @@ def test_a_key_in_a_database_that_is_made_for_it_is_said_to_be_unknown_to_collec
         assert main([*create, name]) == 0
         noted.append("stray.db was created for this key" in capsys.readouterr().err)
     assert noted == [True, False]
+    (tmp_path / "empty.db").touch()
+    assert main([*create[:-1], f"sqlite:///{tmp_path / 'empty.db'}", "a"]) == 0
+    assert "empty.db had no tables of rlvitals, which were made for this key" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["revoke", "a"], ["create", "b", "--scope", "read"]], ids=" ".join)

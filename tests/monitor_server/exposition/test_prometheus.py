@@ -6,11 +6,14 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from starlette.responses import Response
+from starlette.testclient import TestClient
 
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key
 from monitor_server.alerts.collector_alerts import update_collector_alerts
 from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.exposition.refused_batches import RefusedBatches
 from monitor_server.settings import Settings
 from tests.live import PATIENCE_SECONDS, eventually, serving
 
@@ -147,7 +150,7 @@ def test_batches_that_are_refused_as_a_whole_are_counted_by_reason(start_collect
             key[1]: value for key, value in _samples(live).items() if key[0].startswith("rlvitals_ingest_refused_b")
         }
 
-    none = dict.fromkeys(["address", "invalid", "key", "later", "schema", "size"], 0)
+    none = dict.fromkeys(["address", "error", "invalid", "key", "later", "rate", "schema", "size"], 0)
     assert (status(), counts(), live.get("/status")["refused_batches"]) == (200, none, none)
     assert [status(schema_version=99), status(run=7), status(run="r" * 3_000), status({"Host": "evil.example"})] == [
         422, 422, 413, 421
@@ -162,6 +165,15 @@ def test_batches_that_are_refused_as_a_whole_are_counted_by_reason(start_collect
     assert status() == 401
     counted = live.app.state.collector.exposition.refused_batches.counts()
     assert counted == none | {"schema": 1, "invalid": 2, "size": 1, "address": 1, "key": 1}
+
+
+@pytest.mark.parametrize(("status", "reason"), [(429, "rate"), (500, "error"), (501, "error"), (503, "later")])
+def test_a_refused_batch_is_counted_as_sent_later_only_where_the_collector_lacked_room(status, reason):
+    """A key that is always over its limit, and a batch that always fails, do not end by themselves."""
+    refused = RefusedBatches()
+    app = refused.count_answers(Response("no", status), path="/ingest")
+    assert TestClient(app).post("/ingest").status_code == status
+    assert {name for name, count in refused.counts().items() if count} == {reason}
 
 
 def test_what_happens_seldom_is_counted_from_zero(live):
