@@ -119,16 +119,14 @@ class Connections:
         """Close the connection whose client has kept the server waiting longest; return False if there is none."""
         if self.awaited:
             longest = next(iter(self.awaited))
-            self.discard(longest)
-            longest.transport.close()
             self._evicted += 1
         elif self.unread:
             longest = next(iter(self.unread))
-            self.discard(longest)
-            longest.abandon()
             self.given_up += 1
         else:
             return False
+        self.discard(longest)
+        longest.abandon()
         return True
 
     def await_request(self, connection: OpenConnection) -> None:

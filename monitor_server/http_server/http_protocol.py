@@ -48,7 +48,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._is_in_head = False
-        self._is_full = False
+        self._ignores_more = False
         self._answered: RequestResponseCycle | None = None
         self._reading = ReadingTime(self._limits.write_seconds, self._limits.write_seconds)
 
@@ -75,29 +75,26 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data that has arrived, unless the head of a request is too long."""
-        if self.transport.is_closing() or self._is_full:
+        if self.transport.is_closing() or self._ignores_more:
             return
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.transport.write(_response(431, "HeadTooLarge", f"a head must have at most {MAX_HEAD_BYTES} bytes"))
-            self.transport.close()
+            self._refuse(_response(431, "HeadTooLarge", f"a head must have at most {MAX_HEAD_BYTES} bytes"))
 
     def on_message_begin(self) -> None:
         """Begin a head; if too many requests wait, they are answered, and no more data is read."""
-        if self._is_full:
+        if self._ignores_more:
             return
         if len(self.pipeline) >= MAX_WAITING_REQUESTS:
-            self._is_full = True
-            newest, _ = self.pipeline[0]
-            newest.keep_alive = False  # closes the connection after its answer
+            self._ignore_more()
             return
         self._is_in_head = True
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the address."""
-        if not self._is_full:
+        if not self._ignores_more:
             super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -105,12 +102,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
         A proxy that removes its own header for user names from its clients' requests may pass on such a trailer.
         """
-        if self._is_in_head and not self._is_full:
+        if self._is_in_head and not self._ignores_more:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin to wait for the body."""
-        if self._is_full:
+        if self._ignores_more:
             return
         self._head_bytes = 0
         self._is_in_head = False
@@ -121,14 +118,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Add a part of the body."""
-        if self._is_full:
+        if self._ignores_more:
             return
         self._head_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting for the client, because the server must answer; wait again if it already has."""
-        if self._is_full:
+        if self._ignores_more:
             return
         self._head_bytes = 0
         super().on_message_complete()
@@ -144,8 +141,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         following = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         self._answered = following
-        if following is None and not self.transport.is_closing():
+        if self.transport.is_closing():
+            self._await_reading()
+        elif following is None:
             self._await_request()
+        elif following.more_body:
+            self._all.await_request(self)  # its own timer runs since its head
 
     def pause_writing(self) -> None:
         """Start the timer of a client that does not read."""
@@ -171,10 +172,22 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer data that is not HTTP in the common shape of errors."""
-        if self._is_full:
+        if not self._ignores_more:
+            self._refuse(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer data that begins no request, and close; complete requests before it are answered instead."""
+        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
+            self._ignore_more()
             return
-        self.transport.write(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
+        self.transport.write(answer)
         self.transport.close()
+        self._await_reading()
+
+    def _ignore_more(self) -> None:
+        """Read no more requests, and close the connection after the answer to the newest one."""
+        self._ignores_more = True
+        self.cycle.keep_alive = False
 
     def _disconnect(self) -> None:
         """End the current answer; uvicorn ends that of the last request, which may still wait."""
@@ -188,14 +201,16 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._all.await_request(self)
         self._expect(self._limits.idle_seconds)
 
+    def _await_reading(self) -> None:
+        """Limit the time in which the client of a closing connection reads the rest; asyncio would wait without end."""
+        if self.transport.get_write_buffer_size():
+            self._all.await_reading(self)
+            self._expect(self._limits.write_seconds)
+
     def _expect(self, seconds: float) -> None:
         if self._arrival is not None:
             self._arrival.cancel()
-        self._arrival = self.loop.call_later(seconds, self._give_up)
-
-    def _give_up(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
+        self._arrival = self.loop.call_later(seconds, self.abandon)
 
 
 def _plain_address(address: str) -> str:

@@ -21,9 +21,14 @@ HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @contextlib.contextmanager
-def connected(live, address="127.0.0.1"):
+def connected(live, address="127.0.0.1", *, receive_bytes=None):
     host, port = live.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60, source_address=(address, 0)) as connection:
+    with socket.socket() as connection:
+        connection.settimeout(60)
+        if receive_bytes is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        connection.bind((address, 0))
+        connection.connect((host, int(port)))
         yield connection
 
 
@@ -91,6 +96,17 @@ def test_half_sent_requests_shut_nobody_out(start_collector):
     with contextlib.ExitStack() as stack:
         for _ in range(40):
             stack.enter_context(connected(live)).sendall(ACK + b"Content-Length: 100\r\n\r\n{")
+        assert is_served(live)
+
+
+def test_half_sent_requests_behind_whole_ones_shut_nobody_out(start_collector):
+    """Once the whole request is answered, the client is one that the server waits for."""
+    live = start_collector(max_connections=4)
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            connection = stack.enter_context(connected(live))
+            connection.sendall(HEAD.replace(b"/ ", b"/healthz ") + b"\r\n" + ACK + b"Content-Length: 100\r\n\r\n{")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         assert is_served(live)
 
 
@@ -224,6 +240,44 @@ def test_who_does_not_read_is_closed(start_collector):
         eventually(lambda: not is_held(live, local))
 
 
+def leave_the_end_unread(live, connection):
+    """Ask until a part of an answer stays in the server, less than asyncio counts as much; return its side, and ask."""
+    run_id = live.run(run="r", config={"text": "x" * 10_000}, records=[{"step": 0, "scalars": {"a": 1.0}}])
+    local = connection.getsockname()
+    eventually(lambda: is_held(live, local))
+    (server_side,) = [held for held in live.server.config.connections.open if held.client == local]
+    server_side.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    def ask(*headers):
+        before = server_side.cycle
+        lines = [f"GET /api/v1/runs/{run_id} HTTP/1.1", "Host: localhost", *headers, "", ""]
+        connection.sendall("\r\n".join(lines).encode())
+        eventually(lambda: server_side.cycle is not before and server_side.cycle.response_complete)
+
+    while not server_side.transport.get_write_buffer_size():
+        ask()
+    return server_side, ask
+
+
+def test_who_leaves_the_end_of_a_last_answer_unread_is_closed(start_collector):
+    """An answer that ends the connection may be in the server for as long as any other."""
+    live = start_collector(write_timeout_seconds=0.5)
+    with connected(live, receive_bytes=4096) as connection:
+        server_side, ask = leave_the_end_unread(live, connection)
+        ask("Connection: close")
+        eventually(lambda: server_side not in live.server.server_state.connections)
+
+
+def test_who_leaves_the_end_of_an_answer_unread_makes_room_for_the_next(start_collector):
+    """Its socket is closed as well, so that the limit is that of the sockets."""
+    live = start_collector(max_connections=2)
+    with connected(live, receive_bytes=4096) as connection:
+        server_side, _ = leave_the_end_unread(live, connection)
+        live.pool.clear()
+        with connected(live), connected(live):
+            eventually(lambda: server_side not in live.server.server_state.connections)
+
+
 def test_who_reads_too_slowly_is_closed(start_collector, monkeypatch):
     """A client that reads all the time, and never as fast as it has to, uses up its time."""
     monkeypatch.setattr(connections_, "LEAST_BYTES_PER_SECOND", 10**12)
@@ -334,6 +388,17 @@ def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     # The exporter of another test's collector may end now.
     assert [record for record in errors if not record.name.startswith("opentelemetry.")] == []
+
+
+def test_a_request_is_answered_though_what_follows_is_no_http(start_collector):
+    """The client could take a refusal for the answer to its request, whose batch is stored."""
+    live = start_collector()
+    with connected(live) as connection:
+        connection.sendall(HEAD.replace(b"/ ", b"/healthz ") + b"\r\n\x16\x03\x01 noise\r\n\r\n")
+        answers = b""
+        while received := connection.recv(65536):
+            answers += received
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200"]
 
 
 def test_what_is_no_http_is_logged_once_a_minute(start_collector, caplog):
