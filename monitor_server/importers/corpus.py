@@ -8,7 +8,7 @@ from typing import Any
 from monitor_server.configuration_files.reading import read_bounded
 from monitor_server.importers.source import MAX_DOCUMENT_BYTES
 
-__all__ = ["DATA_FILES", "name_without_ending", "read_aliases", "read_meta"]
+__all__ = ["DATA_FILES", "ENDINGS", "name_without_ending", "read_aliases", "read_meta"]
 
 DATA_FILES = ("data.jsonl.gz", "data.jsonl")
 ENDINGS = (".gz", ".bz2", ".xz", ".jsonl", ".json", ".csv", ".tsv", ".log", ".txt", ".out", ".parquet")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from monitor_server.importers.corpus import DATA_FILES, name_without_ending, read_aliases
+from monitor_server.importers.corpus import DATA_FILES, ENDINGS, name_without_ending, read_aliases
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.formats.console.console_log import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
@@ -71,7 +71,8 @@ def find_logs(
         paths: Files and folders.
         keys: The user's own keys for signals, which count as known.
         passed_over: Called for each unreadable file and folder in a searched folder, with its name and the reason: no
-            permission, a locked or damaged database, a damaged file of a known format.
+            permission, a locked or damaged database, a damaged file of a known format, a log in a compressed form that
+            is not read. An archive, which may be a saved model, is named only if the folder contains no run.
 
     Raises:
         LogError: If a path does not exist, a file cannot be read, or a folder contains no run.
@@ -84,9 +85,10 @@ def find_logs(
             raise LogError(f"{path} must be a log or a folder of logs; it does not exist")
         if path.is_dir():
             unreadable: list[str] = []
-            logs = _unique(list(_in_folder(path, frozenset(keys), unreadable.append)))
+            packed: list[str] = []
+            logs = _unique(list(_in_folder(path, frozenset(keys), unreadable.append, packed.append)))
             if not logs:
-                reasons = "".join(f"; {reason}" for reason in unreadable[:1])
+                reasons = "".join(f"; {reason}" for reason in (unreadable + packed)[:1])
                 raise LogError(
                     f"{path} must hold a log in a known format; found none{reasons} (formats: docs/importers.md)"
                 )
@@ -120,21 +122,49 @@ def _in_file(path: Path) -> list[RecordedLog]:
 
 def _reason(path: Path, beginning: bytes) -> str:
     """Return why a file is not a log."""
+    unknown = f"its content is in no known format (it begins {beginning[:12]!r})" if beginning else "it is empty"
+    return _fault(path, beginning) or unknown
+
+
+def _fault(path: Path, beginning: bytes) -> str | None:
+    """Return why a file that no importer recognises could not be read; None if it is simply no log."""
     if not beginning:
-        closed = _access_fault(path, beginning)
-        if closed is None and path.stat().st_size:
-            return "it is compressed, and damaged at its beginning"
-        return f"it cannot be read ({closed})" if closed else "it is empty"
-    if beginning.startswith(ARCHIVES) or beginning[257:262] == b"ustar":
+        return _access_fault(path)
+    if _is_archive(beginning):
         return "it is an archive; unpack it, and name the folder"
-    program = next((program for magic, program in COMPRESSED.items() if beginning.startswith(magic)), None)
+    program = _compressor(beginning)
     if program is not None:
         return f"it is compressed; decompress it with `{program} -d` first"
-    fault = sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
-    return fault or f"its content is in no known format (it begins {beginning[:12]!r})"
+    return sqlite.fault(path) if beginning.startswith(sqlite.MAGIC) else None
 
 
-def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:
+def _access_fault(path: Path) -> str | None:
+    """Return why no byte of a file could be read; None if it is empty."""
+    try:
+        with path.open("rb") as file:
+            return "it is compressed, and damaged at its beginning" if file.read(1) else None
+    except FileNotFoundError:  # the file was removed meanwhile
+        return None
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+
+
+def _is_archive(beginning: bytes) -> bool:
+    return beginning.startswith(ARCHIVES) or beginning[257:262] == b"ustar"
+
+
+def _compressor(beginning: bytes) -> str | None:
+    return next((program for magic, program in COMPRESSED.items() if beginning.startswith(magic)), None)
+
+
+def _may_hold_anything(path: Path, beginning: bytes) -> bool:
+    """Whether a packed file is as likely a model or a data set as a log; a log has the ending of one within."""
+    return _is_archive(beginning) or (_compressor(beginning) is not None and not path.stem.lower().endswith(ENDINGS))
+
+
+def _in_folder(
+    folder: Path, keys: frozenset[str], passed_over: PassedOver, packed: PassedOver
+) -> Iterator[RecordedLog]:
     """Yield the runs in a folder; symbolic links are not followed."""
     entries = 0
     waiting = [(folder, 0)]
@@ -158,9 +188,9 @@ def _in_folder(folder: Path, keys: frozenset[str], passed_over: PassedOver) -> I
             yield whole
             continue
         entries += len(children)
-        yield from _files_in(current, files, keys, passed_over)
+        yield from _files_in(current, files, keys, passed_over, packed)
         if depth < MAX_DEPTH:
-            waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files)]
+            waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files, passed_over)]
 
 
 def _children(folder: Path) -> list[Path]:
@@ -169,13 +199,29 @@ def _children(folder: Path) -> list[Path]:
     return [folder / name for name in names if not name.startswith(".")]
 
 
-def _newest_checkpoint(folders: list[Path], files: list[Path]) -> list[Path]:
-    """Leave out all checkpoints but the newest, which has all history; beside a trainer_state.json, leave out all."""
+def _newest_checkpoint(folders: list[Path], files: list[Path], passed_over: PassedOver) -> list[Path]:
+    """Leave out all checkpoints but the newest, which has all history; beside a trainer_state.json, leave out all.
+
+    The history is the last file of a checkpoint that is saved. A checkpoint during which the trainer ended lacks it.
+    """
     checkpoints = [path for path in folders if _CHECKPOINT.fullmatch(path.name)]
     others = [path for path in folders if path not in checkpoints]
     if any(path.name == "trainer_state.json" for path in files):
         return others
-    return others + sorted(checkpoints, key=lambda path: int(path.name.rpartition("-")[2]))[-1:]
+    checkpoints.sort(key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
+    newest = next(filter(_has_history, checkpoints), None)
+    if newest is None:
+        return others + checkpoints[:1]
+    if newest != checkpoints[0]:
+        passed_over(
+            f"{checkpoints[0]} was passed over: it has no readable trainer_state.json, so the run ends with {newest}"
+        )
+    return [*others, newest]
+
+
+def _has_history(checkpoint: Path) -> bool:
+    state = checkpoint / "trainer_state.json"
+    return TrainerState().recognises(state, head(state))
 
 
 def _folder_run(folder: Path) -> RecordedLog | None:
@@ -200,7 +246,9 @@ def _folder_run(folder: Path) -> RecordedLog | None:
     return None
 
 
-def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:
+def _files_in(
+    folder: Path, files: list[Path], keys: frozenset[str], passed_over: PassedOver, packed: PassedOver
+) -> Iterator[RecordedLog]:
     events: list[Path] = []
     for path in files:
         if path.name == "meta.json":
@@ -208,9 +256,10 @@ def _files_in(folder: Path, files: list[Path], keys: frozenset[str], passed_over
         beginning = head(path)
         importer = next((each for each in IMPORTERS if each.recognises(path, beginning)), None)
         if importer is None:
-            reason = _access_fault(path, beginning)
-            if reason is not None:
-                passed_over(f"{path} was passed over: {reason}")
+            fault = _fault(path, beginning)
+            if fault is not None:
+                report = packed if _may_hold_anything(path, beginning) else passed_over
+                report(f"{path} was passed over: {fault}")
         elif isinstance(importer, EventFile):
             events.append(path)
         else:
@@ -226,36 +275,17 @@ def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: 
             if importer.is_specific or _names_a_signal(log, keys):
                 yield _name_without_ending(log)
     except LogError as error:
-        if importer.is_specific:
+        if importer.is_specific or isinstance(importer, Parquet):  # its magic bytes prove the format, not a log
             passed_over(f"{path} was passed over: {error}")
-
-
-def _access_fault(path: Path, beginning: bytes) -> str | None:
-    """Return why a file that no importer recognises could not be read; None if it simply is not a log."""
-    if beginning.startswith(sqlite.MAGIC):
-        return sqlite.fault(path)
-    if beginning:
-        return None
-    try:
-        with path.open("rb") as file:
-            file.read(1)
-    except FileNotFoundError:  # the file was removed meanwhile
-        return None
-    except OSError as error:
-        return error.strerror
-    return None
 
 
 def _names_a_signal(log: RecordedLog, keys: frozenset[str]) -> bool:
     report = ReadReport()
-    try:
-        for row in islice(log.read(report), PROBE_ROWS):
-            if any((key in keys or signal_of(key) not in (None, "lr")) and number(row[key]) is not None for key in row):
-                return True  # a learning rate alone is a configuration
-            if report.bytes_read > PROBE_BYTES:
-                break
-    except LogError:
-        return False
+    for row in islice(log.read(report), PROBE_ROWS):
+        if any((key in keys or signal_of(key) not in (None, "lr")) and number(row[key]) is not None for key in row):
+            return True  # a learning rate alone is a configuration
+        if report.bytes_read > PROBE_BYTES:
+            break
     return False
 
 

@@ -64,7 +64,7 @@ def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterat
     if not path.is_file():
         raise LogError(f"{path} must be a readable log: it is not a regular file")
     try:
-        with path.open("rb") as raw, _decompress(raw, path) as stream:
+        with path.open("rb") as raw, _decompress(raw) as stream:
             decoder = None
             first = True
             for piece in _join(_decompressed(raw, stream, path, report, size), size):
@@ -230,10 +230,10 @@ def document(path: Path, report: ReadReport) -> str:
     return b"".join(read).decode(errors="replace")
 
 
-def _decompress(raw: BufferedReader, path: Path) -> BufferedIOBase:
+def _decompress(raw: BufferedReader) -> BufferedIOBase:
     magic = raw.read(6)
     raw.seek(0)
-    if magic.startswith(b"\x1f\x8b") or (magic and path.suffix == ".gz"):
+    if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=raw)
     if magic.startswith(b"BZh"):
         return bz2.BZ2File(raw)

@@ -453,6 +453,22 @@ def test_of_a_trainers_checkpoints_the_newest_is_read(tmp_path):
     assert (log.name, [step.step for step in steps_of(log)]) == ("out", [10])
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_checkpoint_in_whose_saving_the_trainer_ended_hides_no_run(tmp_path, is_begun):
+    """The history is written after weights and optimizer."""
+    for number in (5, 10):
+        (tmp_path / f"checkpoint-{number}").mkdir()
+    (tmp_path / "checkpoint-10/model.safetensors").write_bytes(bytes(8))
+    if is_begun:
+        (tmp_path / "checkpoint-10/trainer_state.json").touch()
+    (tmp_path / "checkpoint-5/trainer_state.json").write_text('{"log_history": [{"step": 5, "reward": 1.0}]}')
+    reasons = []
+    (log,) = find_logs([tmp_path], passed_over=reasons.append)
+    assert [step.step for step in steps_of(log)] == [5]
+    (reason,) = reasons
+    assert "checkpoint-10 was passed over" in reason
+
+
 def write_mlflow(folder, metrics):
     """Write a run of MLflow's file store: metric → its times and steps."""
     for key, numbers in metrics.items():

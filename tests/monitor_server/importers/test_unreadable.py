@@ -1,6 +1,8 @@
 """Files and folders that cannot be read, in a folder that is searched: each is named, and costs only itself."""
 
+import gzip
 import sqlite3
+import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -49,7 +51,7 @@ def test_what_a_user_may_not_read_is_named_and_the_rest_is_found(folder):
         (folder / "closed").chmod(0o755)
     assert [log.name for log in found] == ["healthy"]
     assert reasons == [
-        "secret.jsonl was passed over: Permission denied",
+        "secret.jsonl was passed over: it cannot be read (Permission denied)",
         "closed cannot be searched: Permission denied",
     ]
 
@@ -68,6 +70,32 @@ def test_a_locked_database_in_a_folder_is_named_and_no_verdict_passes_over_it(fo
         (folder / "healthy.jsonl").unlink()
         with pytest.raises(LogError, match=r"found none; .*runs\.db was passed over: another program keeps"):
             find_logs([folder])
+
+
+def test_logs_that_are_damaged_or_compressed_otherwise_are_named(folder):
+    """They vanished from the report without a word; the ending alone makes no compressed file."""
+    rows = b"".join(b'{"step": %d, "reward": 0.5}\n' % step for step in range(40))
+    (folder / "plain.jsonl.gz").write_bytes(rows)
+    (folder / "a.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(40))
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(rows)[:10] + bytes(40))
+    (folder / "c.parquet").write_bytes(b"PAR1" + bytes(40))
+    reasons = []
+    assert [log.name for log in find_logs([folder], passed_over=reasons.append)] == ["healthy", "plain"]
+    for reason, expected in zip(reasons, ("`zstd -d`", "damaged at its beginning", "readable Parquet"), strict=True):
+        assert expected in reason
+    assert main(["check", str(folder), "--fail-on", "critical"]) == EXIT_NOT_OBSERVED
+
+
+def test_an_archive_is_named_where_no_log_is_found(folder):
+    """Beside logs it may be a saved model, as those of torch and Stable-Baselines3 are."""
+    with zipfile.ZipFile(folder / "model.zip", "w") as archive:
+        archive.writestr("weights", bytes(100))
+    reasons = []
+    assert find_logs([folder], passed_over=reasons.append)
+    assert reasons == []
+    (folder / "healthy.jsonl").unlink()
+    with pytest.raises(LogError, match=r"found none; .*model\.zip was passed over: it is an archive"):
+        find_logs([folder])
 
 
 def test_other_files_of_a_project_are_no_unreadable_logs(folder):

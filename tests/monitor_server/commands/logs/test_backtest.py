@@ -85,13 +85,13 @@ def test_a_folder_without_runs_is_one_line_and_code_1(tmp_path, capsys):
     assert printed.err.startswith("rlvitals: ")
 
 
-def test_a_log_that_is_no_gzip_is_one_line_and_code_1(tmp_path, capsys):
+def test_a_log_that_is_damaged_at_its_beginning_is_one_line_and_code_1(tmp_path, capsys):
     """The line names the file; a log that was only cut short is read as far as it goes."""
     write(tmp_path, "cut", rows())
     log = tmp_path / "cut" / "data.jsonl.gz"
     log.write_bytes(log.read_bytes()[:-20])
     assert run(capsys, tmp_path)[0] == 0
-    log.write_text("not gzip")
+    log.write_bytes(b"\x1f\x8b damaged")
     code, printed = run(capsys, tmp_path)
     assert (code, printed.out) == (1, "")
     (line,) = printed.err.splitlines()

@@ -313,7 +313,7 @@ def test_a_log_that_cannot_be_read_costs_no_other_log(tmp_path, capsys):
     """It is named and left out, as a log without a step is."""
     runs = write_runs(tmp_path / "runs", 5)
     (runs / "cut").mkdir()
-    (runs / "cut" / "data.jsonl.gz").write_text("not gzip")
+    (runs / "cut" / "data.jsonl.gz").write_bytes(b"\x1f\x8b damaged")
     assert main(["calibrate", str(runs), "--write", str(tmp_path / "own.json")]) == 0
     printed = capsys.readouterr()
     assert "5 healthy runs" in printed.out
