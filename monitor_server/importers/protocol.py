@@ -67,6 +67,8 @@ class ReadReport:
         first_numbered: The first of these rows, counted from 1, and the value in place of its step.
         negative_rows: Rows with a step below 0, which are left out.
         first_negative: The first of these rows, counted from 1, and its step.
+        foreign_rows: Rows of an evaluation or of another rank, which are left out.
+        first_foreign: The first of these rows, counted from 1.
         impossible_shares: Shares below 0 or above 1; percentages, for example.
         first_impossible: The row of the first of these, counted from 1, its signal and the share.
         step_rows: Rows with a step, given or numbered.
@@ -84,6 +86,8 @@ class ReadReport:
     first_numbered: tuple[int, float] | None = None
     negative_rows: int = 0
     first_negative: tuple[int, float] | None = None
+    foreign_rows: int = 0
+    first_foreign: int | None = None
     impossible_shares: int = 0
     first_impossible: tuple[int, str, float] | None = None
     step_rows: int = 0
@@ -105,6 +109,11 @@ class ReadReport:
         """Count a row that is left out, because its step is below 0."""
         self.negative_rows += 1
         self.first_negative = self.first_negative or (row, given)
+
+    def add_foreign(self, row: int) -> None:
+        """Count a row that is left out, because it belongs to an evaluation or to another rank."""
+        self.foreign_rows += 1
+        self.first_foreign = self.first_foreign or row
 
     def add_impossible_share(self, row: int, signal: str, share: float) -> None:
         """Count a share that no part of a whole can have."""
@@ -143,6 +152,11 @@ class ReadReport:
             notes.append(
                 f"{_rows(self.negative_rows)} a step below 0, first row {row:,} with {given:g}; such a row is left "
                 "out, as the SDK drops it. Count the steps from 0"
+            )
+        if self.first_foreign is not None:
+            notes.append(
+                f"{_rows(self.foreign_rows)} the mark of an evaluation (split, mode or phase) or of a rank beside rank "
+                f"0, first row {self.first_foreign:,}; such a row is left out. To examine it, write it to its own log"
             )
         if self.first_impossible is not None:
             row, signal, share = self.first_impossible

@@ -14,7 +14,7 @@ from monitor_server.importers.formats.delimited import Delimited
 from monitor_server.importers.formats.exported import ExportedJsonLines, ExportedParquet
 from monitor_server.importers.formats.json_documents import JsonColumns, JsonList, TrainerState
 from monitor_server.importers.formats.json_lines import JsonLines, read_json_lines
-from monitor_server.importers.formats.mlflow import MlflowDatabase, is_mlflow_run, mlflow_run
+from monitor_server.importers.formats.mlflow import MlflowDatabase, is_deleted, is_mlflow_run, mlflow_run
 from monitor_server.importers.formats.notebook import Notebook
 from monitor_server.importers.formats.parquet import Parquet
 from monitor_server.importers.formats.tensorboard.event_file import EventFile, event_files
@@ -185,7 +185,8 @@ def _in_folder(
             passed_over(f"{current} cannot be searched: {error.strerror}")
             continue
         if whole is not None:
-            yield whole
+            if current == folder or not is_deleted(current):
+                yield whole
             continue
         entries += len(children)
         yield from _files_in(current, files, keys, passed_over, packed)

@@ -4,7 +4,8 @@ Rows of the same step are one step, and the first value of each signal counts. A
 attempt, and so does a higher whole number under the key ``attempt``. In a log with steps, a row without one belongs to
 the step before, unless it repeats one of its signals; a row with W&B's count alone belongs to it even then. Other rows
 without a whole step are numbered, and their numbers never go back. A row with a step below 0 is left out, as the SDK
-drops it. The report of the log names the rows that this changes.
+drops it. Rows of an evaluation, and of other ranks beside rank 0, are left out. The report of the log names the rows
+that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,9 @@ __all__ = ["MAX_STEP", "observations", "observe"]
 
 MAX_STEP = 1 << 53
 MAX_EARLY = 100  # rows
+# Keys under which a row names what it was measured on, and the values of evaluations.
+SPLITS = ("split", "mode", "phase")
+EVALUATIONS = frozenset(("eval", "evaluation", "val", "valid", "validation", "test", "dev"))
 
 
 def observations(rows: Iterable[Row], fallback: Mapping[str, str] | None = None) -> list[Observation]:
@@ -39,7 +43,7 @@ def observe(
     report = report or ReadReport()
     held: Observation | None = None
     attempt, logged, is_stepped = 1, -inf, False
-    for place, row, signals, given, is_counted in _with_steps(rows, named):
+    for place, row, signals, given, is_counted in _with_steps(_of_training(rows, report), named):
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
             continue
@@ -72,8 +76,22 @@ def observe(
         yield held
 
 
+def _of_training(rows: Iterable[Row], report: ReadReport) -> Iterator[tuple[int, Row]]:
+    """Yield the rows with their places, without those of an evaluation or, beside rank 0, of another rank."""
+    has_rank_0 = False
+    for place, row in enumerate(rows):
+        if not isinstance(row, RecordedRow):
+            rank = number(row.get("rank"))
+            has_rank_0 = has_rank_0 or rank == 0.0
+            is_of_other_rank = has_rank_0 and rank is not None and rank > 0.0 and rank % 1 == 0
+            if is_of_other_rank or any(str(row[key]).strip().lower() in EVALUATIONS for key in SPLITS if key in row):
+                report.add_foreign(place + 1)
+                continue
+        yield place, row
+
+
 def _with_steps(
-    rows: Iterable[Row], named: Callable[[Row], dict[str, float]]
+    rows: Iterable[tuple[int, Row]], named: Callable[[Row], dict[str, float]]
 ) -> Iterator[tuple[int, Row, dict[str, float], list[float], bool]]:
     """Yield rows with their places, signals, steps, and whether they have W&B's count alone beside a trainer's steps.
 
@@ -82,7 +100,7 @@ def _with_steps(
     """
     has_own, counted = None, -inf
     early: list[tuple[int, Row, dict[str, float], list[float]]] = []  # logged before the training, without a signal
-    for place, row in enumerate(rows):
+    for place, row in rows:
         signals, own, count = named(row), list[float](), list[float]()
         if not isinstance(row, RecordedRow):
             for key in step_keys(tuple(row)):

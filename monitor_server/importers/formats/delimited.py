@@ -2,10 +2,13 @@
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from monitor_server.importers.formats.lines_of_row import LinesOfRow
 from monitor_server.importers.formats.table_layout import Layout, find_layout
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import step_keys
@@ -44,7 +47,7 @@ class Delimited:
             yield RecordedLog(
                 name=path.name, path=path, format=self.name, read=lambda report: _rows(path, layout, report)
             )
-        for run, keys in runs.items():
+        for run, keys in runs:
             yield RecordedLog(
                 name=run,
                 path=path,
@@ -62,16 +65,24 @@ def _run_rows(path: Path, layout: Layout, axis: str, keys: dict[str, str], repor
 
 def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
     csv.field_size_limit(MAX_LINE_BYTES)
-    reader = layout.reader(_texts(path, report))
+    lines_of_row = LinesOfRow(_texts(path, report))
+    reader: Iterator[list[str]] = layout.reader(lines_of_row)
     heading: Sequence[str] | None = None
     width = 0
     while True:
+        lines_of_row.begin()
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            report.add_problem(path, f"line {reader.line_num}", f"it is no row: {error}")
+            if heading is not None:
+                reader = _read_again(layout, lines_of_row)
+            report.add_problem(path, f"line {lines_of_row.number}", f"it is no row: {error}")
+            continue
+        if heading is not None and lines_of_row.are_rows(layout, width):
+            reader = _read_again(layout, lines_of_row)
+            report.add_problem(path, f"line {lines_of_row.number}", "it has a quote that does not end in it")
             continue
         if not cells:  # the line is no row
             continue
@@ -81,10 +92,17 @@ def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
             continue
         cells = cells[layout.has_index :]
         if len(cells) != width:
-            report.add_problem(path, f"line {reader.line_num}", f"it has {len(cells)} cells, not {width}")
+            report.add_problem(path, f"line {lines_of_row.number}", f"it has {len(cells)} cells, not {width}")
         else:
             named = zip(heading, cells, strict=False)  # the cells beyond the largest number of columns have no name
             yield {name: layout.value(name, cell) for name, cell in named if cell.strip()}
+
+
+def _read_again(layout: Layout, lines_of_row: LinesOfRow) -> Iterator[list[str]]:
+    """Return a reader that goes on in the second line of the newest row; one that has reached the end does not."""
+    lines_of_row.read_again()
+    found: Iterator[list[str]] = replace(layout, comments=0).reader(lines_of_row)
+    return found
 
 
 def _texts(path: Path, report: ReadReport) -> Iterator[str]:
@@ -120,18 +138,20 @@ def _beginning(path: Path, known: bytes) -> str:
     return known.decode(errors="replace")
 
 
-def _runs(heading: list[str]) -> dict[str, dict[str, str]]:
-    """Return, for a chart exported from W&B, each run's columns and their keys."""
+def _runs(heading: list[str]) -> list[tuple[str, dict[str, str]]]:
+    """Return, for a chart exported from W&B, each run's columns and their keys; several runs may share a name."""
     if not step_keys(tuple(heading[:1])) or not (heading[0] == "Step" or _has_bands(heading[1:])):
-        return {}
-    runs: dict[str, dict[str, str]] = {}
-    for column in heading[1:]:
-        found = _RUN_AND_KEY.fullmatch(column)
+        return []
+    runs: dict[tuple[str, int], dict[str, str]] = {}
+    before = Counter[str]()
+    for name, column in list(zip(heading, _distinct(heading), strict=True))[1:]:
+        found = _RUN_AND_KEY.fullmatch(name)
         if found is None:
-            return {}
-        if not column.endswith(_BAND):
-            runs.setdefault(found["run"], {})[column] = found["key"]
-    return runs
+            return []
+        if not name.endswith(_BAND):
+            runs.setdefault((found["run"], before[name]), {})[column] = found["key"]
+            before[name] += 1
+    return [(run, keys) for (run, _), keys in runs.items()]
 
 
 def _has_bands(columns: list[str]) -> bool:

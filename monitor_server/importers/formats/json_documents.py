@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from monitor_server.importers.formats.console.lines import is_evaluation
 from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import DECODER, read_json
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
@@ -16,6 +17,9 @@ __all__ = ["JsonColumns", "JsonList", "TrainerState"]
 _LOG_HISTORY = re.compile(r'"log_history"\s*:\s*\[')
 _LIST = re.compile(r"\s*\[\s*(?=\{)")
 _GAP = re.compile(r"[\s,]*")
+# The number of a row or its step, as pandas writes them.
+_PLACE = re.compile(r"[0-9]{1,16}")
+MAX_PLACE = 80  # characters of the keys that lead to a list
 # The longest text before the list of rows.
 MAX_PREAMBLE = 1 << 20
 
@@ -88,7 +92,7 @@ class JsonColumns:
             content = read_json(document(path, report))
         except (ValueError, RecursionError) as error:
             raise LogError(f"{path} must be a JSON document: {error}") from error
-        rows = _training_rows(content)
+        rows = _training_rows(content, path, report)
         if not rows:
             raise LogError(f"{path} must hold a list of rows, or columns of numbers; found neither")
         yield from (flat(row) for row in rows)
@@ -162,38 +166,58 @@ def _is_summary(row: Row) -> bool:
     return "train_runtime" in row
 
 
-def _training_rows(content: object, depth: int = 2) -> list[Mapping[str, object]]:
+def _training_rows(content: object, path: Path, report: ReadReport) -> list[Mapping[str, object]]:
     """Return the list of rows within a document that has signals with steps, or signals; the longest of several.
 
-    Columns become rows.
+    Columns become rows. Lists under the name of an evaluation count last. Others that would count are reported.
     """
-    if isinstance(content, list):
-        return [row for row in content if isinstance(row, dict)]
-    if not isinstance(content, dict):
+    found = [(_rank(place, rows), place or "the first level", rows) for place, rows in _lists(content) if rows]
+    if not found:
         return []
-    candidates = [_columns(content)]
-    if depth:
-        candidates += [_training_rows(value, depth - 1) for value in content.values() if isinstance(value, dict | list)]
-    return max(candidates, key=_rank)
+    best, chosen, rows = max(found, key=lambda each: each[0])
+    is_training, has_steps, has_signals, _ = best
+    for rank, place, _ in found:
+        if place == chosen or not has_signals or rank[1:3] != (has_steps, has_signals):
+            continue
+        reason = f"of the lists of rows only {chosen[:MAX_PLACE]} is read; write each run to a file of its own"
+        report.add_problem(path, place[:MAX_PLACE], reason if rank[0] == is_training else "it is of an evaluation")
+    return rows
 
 
-def _rank(rows: list[Mapping[str, object]]) -> tuple[bool, bool, int]:
+def _lists(content: object, place: str = "", depth: int = 2) -> Iterator[tuple[str, list[Mapping[str, object]]]]:
+    """Yield the lists of rows within two levels, each with the keys that lead to it."""
+    if isinstance(content, list):
+        yield place, [row for row in content if isinstance(row, dict)]
+    elif isinstance(content, dict):
+        yield place, _columns(content)
+        for key, value in content.items() if depth else ():
+            yield from _lists(value, f"{place}/{key}" if place else key, depth - 1)
+
+
+def _rank(place: str, rows: list[Mapping[str, object]]) -> tuple[bool, bool, bool, int]:
     keys = tuple({key for row in rows for key in flat(row)})
     has_signals = any(map(is_known, keys))
-    return has_signals and bool(step_keys(keys)), has_signals, len(rows)
+    is_training = has_signals and not is_evaluation(place.replace("_", " ").replace("/", " "))
+    return is_training, has_signals and bool(step_keys(keys)), has_signals, len(rows)
 
 
 def _columns(content: Mapping[str, object]) -> list[Mapping[str, object]]:
-    columns = {key: _cells(value) for key, value in content.items()}
-    kept = {key: cells for key, cells in columns.items() if cells}
-    length = max((len(cells) for cells in kept.values()), default=0)
-    return [{key: cells[place] for key, cells in kept.items() if place < len(cells)} for place in range(length) if kept]
+    """Return the rows of columns; keys that are more than the numbers of the rows are steps if no column is."""
+    columns = {key: cells for key, value in content.items() if (cells := _cells(value))}
+    rows: dict[int, dict[str, object]] = {}
+    for key, cells in columns.items():
+        for place, cell in cells.items():
+            rows.setdefault(place, {})[key] = cell
+    if step_keys(tuple(columns)) or rows.keys() == set(range(len(rows))):
+        return [rows[place] for place in sorted(rows)]
+    return [{"step": place, **rows[place]} for place in sorted(rows)]
 
 
-def _cells(value: object) -> list[object]:
-    """Return a column's cells from a list of plain values, or from pandas' ``{"0": 1.0, "1": 2.0}``."""
-    if isinstance(value, dict) and value and all(key.isdigit() for key in value):
-        value = list(value.values())
-    if isinstance(value, list) and not any(isinstance(cell, dict | list) for cell in value):
-        return value
-    return []
+def _cells(value: object) -> dict[int, object]:
+    """Return a column's cells by their places, of a list of plain values, or of pandas' ``{"0": 1.0, "1": 2.0}``."""
+    cells: dict[int, object] = {}
+    if isinstance(value, list):
+        cells = dict(enumerate(value))
+    elif isinstance(value, dict) and all(_PLACE.fullmatch(key) for key in value):
+        cells = {int(key): cell for key, cell in value.items()}
+    return {} if any(isinstance(cell, dict | list) for cell in cells.values()) else cells

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import sys
 from array import array
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, table
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
 from monitor_server.importers.source import lines
 
-__all__ = ["MlflowDatabase", "is_mlflow_run", "mlflow_run"]
+__all__ = ["MlflowDatabase", "is_deleted", "is_mlflow_run", "mlflow_run"]
 
 MAX_METRICS = 10_000
 # MLflow samples the load of the machine under these keys, and the step of such a metric is the count of its samples.
 SYSTEM = "system/"
 MAX_TIME = 1 << 63
+_DELETED = re.compile(rb"^lifecycle_stage:\s*['\"]?deleted\b", re.MULTILINE)
 
 
 class MlflowDatabase:
@@ -73,6 +75,14 @@ def _value(value: float, *, is_nan: bool) -> float:
 def is_mlflow_run(folder: Path) -> bool:
     """Return whether a folder is a run of MLflow's file store."""
     return (folder / "meta.yaml").is_file() and (folder / "metrics").is_dir()
+
+
+def is_deleted(folder: Path) -> bool:
+    """Return whether a folder is a run that was deleted: the file store keeps it until it is collected."""
+    try:
+        return _DELETED.search(read_bounded(folder / "meta.yaml")) is not None
+    except UnusableFileError:
+        return False
 
 
 def mlflow_run(folder: Path) -> RecordedLog:

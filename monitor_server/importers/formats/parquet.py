@@ -15,6 +15,8 @@ BATCH_ROWS = 1024
 MAX_LIST_VALUES = 64
 # A column of texts that are longer on average holds no numbers, and is not read.
 MAX_TEXT_BYTES = 64
+# The texts of our own exports are read at any length, such as the name of a curriculum.
+OWN_PREFIX = "rlvitals."
 MAX_TEXT_OVERHEAD = 1 << 16  # the headers of the pages, and the long values of a short column
 # Each value of a dictionary may be repeated in every row of a batch, so that large dictionaries have short batches.
 BATCH_TEXT_BYTES = 64 << 20
@@ -102,10 +104,11 @@ def _readable(metadata: Any) -> tuple[list[str], int]:  # noqa: ANN401 - pyarrow
         column = metadata.schema.column(place)
         is_text, is_list = column.physical_type == "BYTE_ARRAY", column.max_repetition_level > 0
         chunks = [(group.column(place), group.num_rows) for group in groups] if is_text or is_list else []
+        is_free = is_text and not column.path.startswith(OWN_PREFIX)
         text = max((chunk.total_uncompressed_size for chunk, _ in chunks), default=0) if is_text else 0
         if text > MAX_COLUMN_TEXT_BYTES or any(
             chunk.num_values > MAX_LIST_VALUES * rows
-            or (is_text and chunk.total_uncompressed_size > MAX_TEXT_BYTES * chunk.num_values + MAX_TEXT_OVERHEAD)
+            or (is_free and chunk.total_uncompressed_size > MAX_TEXT_BYTES * chunk.num_values + MAX_TEXT_OVERHEAD)
             for chunk, rows in chunks
         ):
             left_out.append(column.path)

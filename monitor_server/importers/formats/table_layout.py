@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from monitor_server.importers.signal_names import is_known, step_keys, ungrouped
 
-__all__ = ["Layout", "find_layout"]
+__all__ = ["NUMBER", "Layout", "find_layout"]
 
 PROBE_LINES = 6
 # The lines in which decimal commas are searched.
 DECIMAL_LINES = 200
-_NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
+NUMBER = re.compile(r"\s*[-+]?(\d|\.\d|nan|inf)", re.IGNORECASE)
 # A cell of a table that nothing separates but blanks: a sentence, or the name of a file, shows that it is no table.
 _NUMBER_OR_NOTHING = re.compile(r"[-+]?(\d|\.\d)\S*|[-+]?(nan|inf|infinity)|none|null|n/a|<na>|-", re.IGNORECASE)
 # The point then separates thousands.
@@ -145,7 +145,7 @@ def find_layout(text: str, *, is_cut: bool) -> Layout | None:
 def _count_comments(lines: Sequence[str]) -> int:
     """Return the number of comments before the heading, which is the last of them if numbers follow."""
     comments = next((place for place, line in enumerate(lines) if not line.startswith("#")), 0)
-    return comments - 1 if comments and _NUMBER.match(lines[comments]) else comments
+    return comments - 1 if comments and NUMBER.match(lines[comments]) else comments
 
 
 def _cells(layout: Layout, lines: Sequence[str]) -> list[list[str]]:
@@ -158,13 +158,15 @@ def _cells(layout: Layout, lines: Sequence[str]) -> list[list[str]]:
 def _fit(layout: Layout, lines: Sequence[str]) -> Layout | None:
     """Return a layout that fits the first lines, with its index, or None."""
     heading, *rows = _cells(layout, lines) or [[]]
-    if len(heading) < 2 or not rows or any(map(_NUMBER.match, heading)):  # noqa: PLR2004 - a table has two columns
+    if len(heading) < 2 or not rows or any(map(NUMBER.match, heading)):  # noqa: PLR2004 - a table has two columns
         return None
-    if layout.is_proven:
-        fits = all(len(row) == len(heading) and any(map(_NUMBER.match, row)) for row in rows)
-        return layout if fits else None
     names = [name.strip() for name in heading]
-    if not (step_keys(tuple(names)) or any(map(is_known, names))):
+    is_named = bool(step_keys(tuple(names))) or any(map(is_known, names))
+    if layout.is_proven:
+        unfit = sum(len(row) != len(heading) or not any(map(NUMBER.match, row)) for row in rows)
+        # One row may be damaged, or the last one cut, if the names show that it is a log.
+        return layout if not unfit or (unfit == 1 < len(rows) - 1 and is_named) else None
+    if not is_named:
         return None
     extra = len(rows[0]) - len(heading)
     if extra not in (0, 1) or any(len(row) - len(heading) != extra for row in rows):
@@ -172,7 +174,7 @@ def _fit(layout: Layout, lines: Sequence[str]) -> Layout | None:
     if extra and [row[0] for row in rows] != [str(place) for place in range(len(rows))]:
         return None
     if layout.prepare is _between_pipes:
-        fits = not extra and all(any(map(_NUMBER.match, row)) for row in rows)
+        fits = not extra and all(any(map(NUMBER.match, row)) for row in rows)
     else:
         fits = all(_NUMBER_OR_NOTHING.fullmatch(cell) for row in rows for cell in row)
     return replace(layout, has_index=bool(extra)) if fits else None

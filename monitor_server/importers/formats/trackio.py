@@ -26,21 +26,23 @@ class TrackioDatabase:
         return head.startswith(MAGIC) and {"run_name", "step", "metrics"} <= tables(path).get("metrics", set())
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
-        """Yield every run of the project, in the order of their beginnings."""
+        """Yield every run of the project, in the order of their beginnings; newer versions let runs share a name."""
+        key = "run_id" if "run_id" in tables(path).get("metrics", set()) else "run_name"
         with open_read_only(path) as connection:
-            found = connection.execute("SELECT run_name FROM metrics GROUP BY run_name ORDER BY MIN(rowid)").fetchall()
-        for (name,) in found:
-            yield RecordedLog(name=str(name), path=path, format=self.name, read=partial(_rows, path, name))
+            query = f"SELECT run_name, {key}, MIN(rowid) FROM metrics GROUP BY {key} ORDER BY 3"  # noqa: S608 - ours
+            found = connection.execute(query).fetchall()
+        for name, run, _ in found:
+            yield RecordedLog(name=str(name), path=path, format=self.name, read=partial(_rows, path, key, run))
 
 
-def _rows(path: Path, name: object, report: ReadReport) -> Iterator[Row]:
+def _rows(path: Path, key: str, run: object, report: ReadReport) -> Iterator[Row]:
     with open_read_only(path) as connection:
-        query = (
-            "SELECT rowid, step, timestamp, length(CAST(metrics AS BLOB)), "
+        query = (  # the name of the column is ours
+            "SELECT rowid, step, timestamp, length(CAST(metrics AS BLOB)), "  # noqa: S608
             "CASE WHEN length(CAST(metrics AS BLOB)) <= ? THEN metrics END "
-            "FROM metrics WHERE run_name IS ? ORDER BY rowid"
+            f"FROM metrics WHERE {key} IS ? ORDER BY rowid"
         )
-        for number, step, time, size, content in connection.execute(query, (MAX_LINE_BYTES, name)):
+        for number, step, time, size, content in connection.execute(query, (MAX_LINE_BYTES, run)):
             report.bytes_read += size or 0
             if size is not None and size > MAX_LINE_BYTES:
                 report.add_problem(path, f"row {number} of metrics", f"it is longer than {MAX_LINE_BYTES >> 20} MiB")

@@ -79,6 +79,38 @@ def test_a_json_document_is_read(tmp_path, name, indent):
 
 
 @pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({"train": ROWS, "eval": [{"step": step, "reward": 0.1} for step in range(9)]}, "eval: it is of an evaluation"),
+        ({"val_history": columns(ROWS * 2), "train_history": columns(ROWS)}, "val_history: it is of an evaluation"),
+        ({"a": {"log": ROWS[:3]}, "b": {"log": ROWS}}, "a/log: of the lists of rows only b/log is read"),
+    ],
+)
+def test_of_several_lists_of_rows_a_training_is_read_and_the_others_are_named(tmp_path, content, problem):
+    """An evaluation may have more rows than its training, and a document may hold several runs."""
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    (log,) = find_logs([tmp_path / "run.json"])
+    assert_rows(steps_of(log))
+    report = ReadReport()
+    list(log.read(report))
+    (found,) = report.problems
+    assert found.startswith(f"run.json, {problem}")
+
+
+@pytest.mark.parametrize("has_steps", [False, True])
+def test_columns_of_pandas_are_joined_by_their_keys(tmp_path, has_steps):
+    """A signal that was logged later has no cell in the rows before; without a column of steps the keys are these."""
+    content = {"reward": {"10": 0.1, "20": 0.2, "100": 0.3}, "grad_norm": {"100": 9.0}}
+    if has_steps:
+        content["step"] = {"10": 1, "20": 2, "100": 3}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    steps, _ = only(tmp_path / "run.json")
+    assert [(step.step, step.signals.get("grad/norm")) for step in steps] == list(
+        zip((1, 2, 3) if has_steps else (10, 20, 100), (None, None, 9.0), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
     "nesting", [lambda row: row, lambda row: {"step": row["step"], "metrics": row}], ids=["flat", "nested"]
 )
 def test_json_lines_are_read(tmp_path, nesting):
@@ -306,6 +338,50 @@ def test_a_row_with_a_step_below_zero_is_left_out_and_named(tmp_path):
     assert note.startswith("2 rows have a step below 0, first row 1 with -1; such a row is left out")
 
 
+@pytest.mark.parametrize("damaged", [1, 3, 4])
+def test_a_damaged_row_at_the_beginning_of_a_table_costs_itself(tmp_path, damaged):
+    """Such a table was in no known format, and left out of a searched folder; the last row is often cut."""
+    rows = [f"{step},0.5,1.0" for step in range(5)]
+    rows[damaged] = "3,0."
+    (tmp_path / "run.csv").write_text("step,reward,grad_norm\n" + "\n".join(rows))
+    (log,) = find_logs([tmp_path])
+    report = ReadReport()
+    assert [int(row["step"]) for row in log.read(report)] == [step for step in range(5) if step != damaged]
+    assert report.problems == [f"run.csv, line {damaged + 2}: it has 2 cells, not 3"]
+
+
+def test_a_quote_that_does_not_end_in_its_row_costs_that_row(tmp_path):
+    """A row is cut within a text where the trainer ended; a text of several lines is one cell."""
+    rows = [f'{step},"a, text",0.5' if step % 50 == 0 else f"{step},text,0.5" for step in range(300)]
+    rows[20] = '20,"a te'
+    rows[60] = '60,"two\nlines, of 3",0.5'
+    rows[290] = '290,"a te'
+    (tmp_path / "run.csv").write_text("step,text,reward\n" + "\n".join(rows))
+    (log,) = find_logs([tmp_path / "run.csv"])
+    report = ReadReport()
+    read = list(log.read(report))
+    assert [int(row["step"]) for row in read] == [step for step in range(300) if step not in (20, 290)]
+    assert str(read[59]["text"]).endswith("lines, of 3")
+    assert [problem.partition(":")[0] for problem in report.problems] == ["run.csv, line 22", "run.csv, line 293"]
+
+
+def test_rows_of_evaluations_and_of_other_ranks_are_left_out_and_named(tmp_path):
+    """They may come before the row of the training at the same step; a LoRA's rank is no rank of a process."""
+    rows = [
+        {"step": step, "reward": reward, "split": split, "rank": rank}
+        for step in range(3)
+        for reward, split, rank in ((0.1, "val", 0), (0.5, "train", 0), (0.9, "train", 1))
+    ]
+    (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (log,) = find_logs([tmp_path / "run.jsonl"])
+    report = ReadReport()
+    steps = list(observe(log.read(report), signals_of, report))
+    assert [step.signals for step in steps] == [{"reward/mean": 0.5}] * 3
+    (note,) = report.notes
+    assert note.startswith("6 rows have the mark of an evaluation")
+    assert len(list(observe([{"step": step, "reward": 0.5, "rank": 16} for step in range(3)], signals_of))) == 3
+
+
 def test_a_table_with_too_many_columns_is_read_without_the_last_ones(tmp_path):
     """Its rows are as long as its heading, and none is passed over."""
     wide = MAX_COLUMNS + 5
@@ -382,6 +458,16 @@ def test_what_was_logged_to_wandb_before_the_training_belongs_to_its_first_step(
         (step, 1, 0.5) for step in (1, 2, 3)
     ]
     assert ("eval/score" in steps[0].signals) is keep_unknown
+
+
+def test_runs_of_a_chart_from_wandb_may_share_a_name(tmp_path):
+    """Transformers names a run after its output folder, so that two runs have the same."""
+    heading = [f"out - train/reward{end}" for end in ("", "__MIN", "__MAX")] * 2
+    rows = [["Step", *heading], *([str(step), *"111", *"222"] for step in range(3))]
+    (tmp_path / "chart.csv").write_text("".join(",".join(row) + "\n" for row in rows))
+    logs = find_logs([tmp_path / "chart.csv"])
+    assert [log.name for log in logs] == ["out", "out-2"]
+    assert [[step.signals["reward/mean"] for step in steps_of(log)] for log in logs] == [[1.0] * 3, [2.0] * 3]
 
 
 @pytest.mark.parametrize("axis", ["Step", "train/global_step"])
@@ -506,6 +592,15 @@ def test_the_load_of_the_machine_in_a_run_of_mlflow_is_no_step(tmp_path):
     for name in ("run", "mlflow.db"):
         found, _ = only(tmp_path / name)
         assert [(step.step, step.signals) for step in found] == [(step, {"reward/mean": 0.5}) for step in (1, 2)]
+
+
+def test_a_deleted_run_of_mlflow_is_read_where_it_is_named(tmp_path):
+    """The file store keeps its folder; the database marks it, and it is left out there, too."""
+    for run, stage in (("a", "active"), ("b", "deleted")):
+        write_mlflow(tmp_path / run, {"reward": [(1000, 1)]})
+        (tmp_path / run / "meta.yaml").write_text(f"lifecycle_stage: {stage}\nrun_name: {run}\n")
+    assert [log.name for log in find_logs([tmp_path])] == ["a"]
+    assert [log.name for log in find_logs([tmp_path / "b"])] == ["b"]
 
 
 def test_a_folder_is_searched_for_logs_and_for_nothing_else(tmp_path):

@@ -88,6 +88,13 @@ def test_a_row_of_parquet_that_is_no_step_is_passed_over_and_named(tmp_path):
     assert report.problems[0].startswith("run.parquet, row 1 of 'a': it is no step of an export: ")
 
 
+def test_a_curriculum_with_a_long_name_is_read_back_from_parquet(tmp_path):
+    """Other columns of long texts are samples, and left out."""
+    versions = ["a" * 40_000, "b" * 40_000]
+    (log,) = find_logs([table(tmp_path / "run.parquet", rlvitals_data_version=versions)])
+    assert [row.data_version for row in log.read(ReadReport())] == versions
+
+
 def test_a_run_of_many_is_read_without_the_others(tmp_path):
     """A project of a thousand runs is read once, and not once for each of its runs."""
     path = tmp_path / "runs.parquet"

@@ -52,6 +52,17 @@ def test_the_trainers_own_step_is_preferred_to_trackios_count_of_calls(database)
     assert [step.step for step in observations(log.read(ReadReport()))][:3] == [0, 10, 20]
 
 
+def test_runs_of_trackio_that_share_a_name_are_apart(database):
+    """Newer versions start a run of its own where the name exists."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("ALTER TABLE metrics ADD COLUMN run_id TEXT NOT NULL DEFAULT ''")
+        connection.execute("UPDATE metrics SET run_id = step % 2, metrics = '{\"reward\": ' || (step % 2) || '}'")
+    logs = find_logs([database])
+    assert [log.name for log in logs] == ["a run", "a run-2"]
+    for place, log in enumerate(logs):
+        assert [row["reward"] for row in log.read(ReadReport())] == [place] * 100
+
+
 def test_a_database_that_no_program_has_open_is_read_without_a_trace(database, tmp_path):
     """SQLite alone leaves two files beside a database in WAL mode, and fails in a folder that it may not write."""
     with closing(sqlite3.connect(database)) as connection:
