@@ -26,6 +26,7 @@
   let leaving = null; // the stream of the last page, until that of this page listens: a view between them would be lost
   let leavingTimer = null;
   let steps = [];
+  let left = new Map(); // signal -> its newest step that is remembered no more, since the page was last asked for
   let flushTimer = null;
   let refreshTimer = null;
   let lastRefresh = 0;
@@ -115,12 +116,19 @@
     window.rlvitals.figure.watch(graph, onDrawn);
     if (!steps.length) return;
     if (window.rlvitals.figure.needsServer(graph, steps, live)) refresh();
+    if (isLeftOut(graph) || window.rlvitals.panels.drawn().some(isLeftOut)) {
+      left.clear();
+      refresh();
+    }
     const began = performance.now();
     const drawn = window.rlvitals.figure.extend(graph, steps);
     const longest = Math.max(window.rlvitals.figure.longest(graph), window.rlvitals.panels.extend(steps));
     if (drawn) drawn.then(() => (drawMs = performance.now() - began));
     if (longest > 2 * live.max_points) refresh(); // the server thins what was appended
   }
+
+  /* Whether a chart has no point for a step that is remembered no more: many steps came at once, or while nobody saw it. */
+  const isLeftOut = (graph) => left.size > 0 && window.rlvitals.figure.endsBefore(graph, left);
 
   /* A figure from the server may be older than what was pushed meanwhile: append that again. */
   function onDrawn() {
@@ -189,9 +197,12 @@
     const graph = window.rlvitals.figure.find();
     if (graph && step.step <= window.rlvitals.figure.lastStep(graph)) refresh(); // a rewind writes old steps anew
     if (window.rlvitals.panels.lacks(step)) refresh();
+    if (steps.some((held) => held.attempt < step.attempt)) left.clear();
     steps = steps.filter((held) => held.attempt >= step.attempt);
     steps.push(step);
-    if (steps.length > KEPT_STEPS) steps = steps.slice(-KEPT_STEPS);
+    for (const old of steps.splice(0, steps.length - KEPT_STEPS)) {
+      for (const signal of Object.keys(old.signals)) left.set(signal, old.step);
+    }
     showNumbers(step);
     refreshForecast();
     scheduleFlush();
@@ -276,6 +287,7 @@
     hasMissed = false;
     run = location.pathname.match(/^\/runs\/([^/]+)/)?.[1] ?? null;
     steps = [];
+    left.clear();
     clearTimeout(refreshTimer); // it is the last page's, and would keep this one from its own
     refreshTimer = null;
     document.title = "rlvitals";
@@ -297,6 +309,7 @@
     if (!next) return "";
     window.rlvitals.notePage();
     live = next;
+    if (steps.some((held) => held.attempt > live.attempt)) left.clear();
     steps = steps.filter((held) => held.attempt <= live.attempt); // a reset has removed the attempts after it
     document.title = `${live.title} · rlvitals`;
     showLive();
@@ -369,7 +382,7 @@
   });
   window.addEventListener("pageshow", (event) => event.persisted && !document.hidden && listenAgain()); // by the button Back
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, askForPage, endStream, limitPoints, listen });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { askAgain, askForPage, drawSteps: scheduleFlush, endStream, limitPoints, listen });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { connect, retry });
 })();

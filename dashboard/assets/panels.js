@@ -3,14 +3,17 @@
   "use strict";
 
   const SOON_MS = 60; // panels that come into view together are one request
+  const AGAIN_MS = 2000; // a panel of which a new value lies outside is asked for again at most this often
   const MAX_PANELS = 24; // of one request, as in dashboard/pages/run/workspace.py
   const CONFIG = { displayModeBar: false, doubleClick: "autosize" }; // codespell:ignore
 
   const inView = new Set(); // elements
+  const outgrown = new Set(); // those of them of which a new value lies outside their axis, that leaves out outliers
   const drawnIn = new WeakMap(); // element -> the version of the settings that it is drawn with
   let settings = {};
   let version = 0;
   let timer = null;
+  let againTimer = null;
   let isAsking = false;
   let zoom = null;
   let vitals = null; // smoothing and zoom of the vital signs, as they were asked for
@@ -24,6 +27,7 @@
         else inView.delete(entry.target);
       }
       askSoon();
+      window.rlvitals.drawSteps(); // that came while a panel was out of view
     },
     { rootMargin: "240px" },
   );
@@ -55,7 +59,8 @@
 
   function drawNext(panels, asked) {
     const [next, ...others] = panels;
-    if (!next || asked !== version) return; // other settings hold by now, and the server is asked again
+    if (asked !== version) return; // other settings hold by now, and the server is asked again
+    if (!next) return window.rlvitals.drawSteps(); // that came since the server read the values
     const panel = [...inView].find((held) => held.dataset.panel === next[0]);
     if (panel) drawPanel(panel, next[1]);
     else document.querySelectorAll("[data-panel]").forEach((held) => held.dataset.panel === next[0] && drawnIn.delete(held));
@@ -223,7 +228,8 @@
 
   function remember() {
     const usual = { signals: "", smoothing: 0, x: "step", y: "linear", outliers: "shown", zoom: null };
-    const interval = zoom && zoom.map((end) => Math.round(end)).join();
+    const unit = settings.axis === "time" ? 1000 : 1; // of a second, as Plotly states a time
+    const interval = zoom && zoom.map((end) => Math.round(unit * end) / unit).join();
     const { smoothing, axis, scale, outliers } = settings;
     window.rlvitals.rememberQuery(usual, [searched, smoothing, axis, scale, outliers, interval]);
   }
@@ -291,20 +297,43 @@
     return names.length > 0;
   }
 
+  /* The charts of the panels in view that the server is not asked for. */
+  function drawnGraphs() {
+    return [...inView].filter((panel) => drawnIn.get(panel) === version).map(graphOf).filter(Boolean);
+  }
+
   /* Appends pushed steps to the panels in view, and gives the points of the longest line. */
   function extendPanels(steps) {
     let longest = 0;
-    for (const panel of inView) {
-      const graph = graphOf(panel);
-      if (!graph) continue;
-      extend(graph, panel.dataset.panel, steps);
+    for (const graph of drawnGraphs()) {
+      extend(graph, steps);
       longest = Math.max(longest, graph.data[0].x.length);
     }
     return longest;
   }
 
-  function extend(graph, signal, steps) {
+  /* The server draws a panel anew of which a value lies outside: it computes which values are outliers, and their number. */
+  function askForOutgrown(graph) {
+    outgrown.add(graph.closest("[data-panel]"));
+    againTimer ??= setTimeout(() => {
+      againTimer = null;
+      outgrown.forEach((panel) => drawnIn.delete(panel));
+      outgrown.clear();
+      askSoon();
+    }, AGAIN_MS);
+  }
+
+  /* Whether the axis that leaves out outliers leaves out this value, at a place that is in view. */
+  function isLeftOut(graph, place, value) {
+    const { autorange, range, type } = graph._fullLayout.yaxis;
+    if (settings.outliers !== "hidden" || autorange || (zoom && place > zoom[1] * (settings.axis === "time" ? 1000 : 1))) return false;
+    const height = type === "log" ? Math.log10(value) : value;
+    return height < range[0] || height > range[1];
+  }
+
+  function extend(graph, steps) {
     const line = graph.data[0];
+    const { signal } = line.meta;
     const average = graph.data.findIndex((trace) => trace.meta.role === "average");
     const x = [];
     const y = [];
@@ -317,13 +346,14 @@
     for (const step of steps) {
       if (!(signal in step.signals) || step.step <= line.meta.last_step) continue;
       const place = placeOf(step, line.meta, last);
-      if (place === null) continue;
       line.meta.last_step = step.step;
+      if (place === null) continue;
       if (number) number.dataset.number = step.signals[signal] ?? number.dataset.number;
       const value = step.signals[signal];
       const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
       if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, Math.max(place - last, 0), value));
       else smooth.push(null);
+      if (isDrawn && isLeftOut(graph, place, value)) askForOutgrown(graph);
       if (isDrawn) height = value;
       else marks.push({ step: place, value, height: height ?? 1 });
       x.push(place);
@@ -365,7 +395,7 @@
     return state.total / state.weight;
   }
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, extend: extendPanels, lacks, nextAverage: next, zoomTo, zoomToSteps } });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { panels: { again, drawn: drawnGraphs, extend: extendPanels, lacks, nextAverage: next, zoomToSteps } });
   window.dash_clientside = window.dash_clientside || {};
   window.dash_clientside.rlvitals = Object.assign(window.dash_clientside.rlvitals || {}, { configurePanels, panelsDrawn, vitalsViewed });
 })();

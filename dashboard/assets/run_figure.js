@@ -11,7 +11,6 @@
   const DIGIT_DECADES = [7, 100].map((ratio) => Math.log10(ratio) * (1 + 2 * PAD)); // as in dashboard/figures/curves/lines.py
   const DOT = 4; // pixels, as in dashboard/figures/curves/lines.py
   const COLUMNS = ["x", "y", "text", "hovertext", "customdata", "mode", "marker"];
-  const DRAG_MODE = window.matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
 
   function figure() {
     const graph = document.querySelector("#run-figure .js-plotly-plot");
@@ -187,7 +186,6 @@
     grown.forEach((shape, at) => put(`shapes[${at}].x1`, shape.x1, shapes[at].x1));
     const [from, to] = stepsInView(graph, last);
     const zoom = graph.rlvitalsZoom;
-    put("dragmode", DRAG_MODE, graph.layout.dragmode);
     put("xaxis.autorangeoptions.clipmax", Math.max(last, xaxis.autorangeoptions.clipmin + 1), xaxis.autorangeoptions.clipmax);
     const ticks = ticksOfFewSteps(from, to);
     if (String(ticks) !== String(xaxis.tickvals ?? null)) layout["xaxis.tickvals"] = ticks;
@@ -297,12 +295,19 @@
     );
   }
 
+  /* Whether a line ends before the newest one of some steps, which are given by their signals. */
+  function endsBefore(graph, newest) {
+    return graph.data.some(({ meta, x }) => {
+      return meta.role === "line" && newest.get(meta.signal) > (meta.last_step ?? x[x.length - 1] ?? -Infinity);
+    });
+  }
+
   /* The points of the longest line. */
   function longest(graph) {
     return Math.max(0, ...graph.data.filter((trace) => trace.meta.role === "line").map((trace) => trace.x.length));
   }
 
   window.rlvitals = Object.assign(window.rlvitals || {}, {
-    figure: { find: figure, extend, extendedMarks, lastDrawn, longerLine, put, redraw, withoutDash, watch, needsServer, longest, lastStep },
+    figure: { find: figure, endsBefore, extend, extendedMarks, lastDrawn, longerLine, put, redraw, watch, needsServer, longest, lastStep },
   });
 })();

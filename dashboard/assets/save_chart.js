@@ -17,7 +17,7 @@
 
   function rowsOf(trace, next) {
     if (!trace.x || !trace.y || NO_LINES.has(trace.meta?.role)) return [];
-    const name = quoted((trace.name || trace.meta?.signal) + (trace.meta?.role === "average" ? " (smoothed)" : ""));
+    const name = quoted((trace.meta?.name ?? trace.meta?.signal ?? trace.name) + (trace.meta?.role === "average" ? " (smoothed)" : ""));
     const inGaps = valuesInGaps(trace, next);
     return Array.from(trace.x, (x, index) => [name, quoted(x), quoted(trace.y[index] ?? inGaps.get(x))].join());
   }

@@ -5,6 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from statistics import median
 from typing import Final, TypeVar
 
@@ -216,7 +217,8 @@ def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], *
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": name,
+        "name": escape(name, quote=False),  # Plotly reads HTML
+        "meta": {"name": name},
         "x": [where for where, _ in points],
         "y": [value for _, value in points],
         "line": {"color": colour, "width": 1.7, "dash": dash},

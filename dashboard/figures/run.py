@@ -92,7 +92,6 @@ def run_figure(
             **base_layout(MARGIN, namelength=-1),
             "height": height,
             "hoversubplots": "axis",
-            "dragmode": "zoom",
             "xaxis": _step_axis(min(steps), max(steps)),
             "yaxis": {"domain": [strip[1], 1], "range": [0, head / ALERT_PIXELS], "visible": False, "fixedrange": True},
             **{f"yaxis{row.axis[1:]}": _value_axis(row, series) for row in observed if row.axis},

@@ -150,7 +150,6 @@ def _placing(series: SeriesItem, where: list[float], view: PanelView) -> Callabl
 def _layout(view: PanelView, shapes: list[Figure], *, has_digits: bool) -> Figure:
     return {
         **base_layout(MARGIN),
-        "dragmode": "zoom",
         "shapes": shapes,
         "xaxis": {
             **AXIS,

@@ -178,7 +178,7 @@ def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visi
             }
         }"""
     )
-    page.evaluate("window.rlvitals.panels.zoomTo([100, 200])")
+    page.evaluate("window.rlvitals.panels.zoomToSteps([100, 200])")
     dense = "line.x.filter((step) => step >= 100 && step <= 200).length === 101"
     zoomed = f"graph._fullLayout.xaxis.range.join() === '100,200' && {dense}"
     vitals(zoomed)
@@ -243,6 +243,8 @@ def test_a_zoom_by_time_is_that_of_the_readers_clock(collector, visit, zone):
     )
     is_drawn(visit, "alpha/b", f"{ends} === '{1.7e12 + 300_000:.0f},{1.7e12 + 600_000:.0f}'")
     assert "zoom=1700000300%2C1700000600" in visit.page.url
+    visit.page.evaluate(drag, ["alpha/a", *(f"{fifth:%Y-%m-%d %H:%M:%S}.{part}" for part in (25, 75))])
+    visit.page.wait_for_url("**zoom=1700000300.25%2C1700000300.75*")
     midnight = datetime(2023, 11, 14, tzinfo=ZoneInfo(zone)).timestamp()
     visit.page.evaluate(drag, ["alpha/a", "2023-11-14", "2023-11-16"])
     is_drawn(visit, "alpha/b", f"{ends} === '{1000 * midnight:.0f},{1000 * (midnight + 172_800):.0f}'")
@@ -331,6 +333,81 @@ def test_outliers_are_left_out_by_choice(collector, visit):
     assert "outliers=hidden" in visit.page.url
 
 
+def test_outliers_are_computed_anew_where_pushed_values_are_left_out(collector, visit):
+    """A value that drifts stays in view, and the panel counts the points that are outside then."""
+    records = steps(0, 400)
+    for record in records[200:]:
+        record["scalars"]["alpha/a"] += 100.0
+    records[50]["scalars"]["alpha/a"] = 1e6
+    run_id = collector.run(run="drift", records=records[:200])
+    open_workspace(collector, visit, run_id, "?outliers=hidden")
+    is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] < 10")
+    collector.run(run="drift", records=records[200:])
+    is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] > 105")
+    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 point outside")
+
+
+def test_no_step_is_left_out_of_what_many_steps_at_once_have_drawn(collector, visit):
+    """More steps at once than the page remembers are drawn whole, and so is a panel that was out of view meanwhile."""
+    records = steps(0, 1, ALL) + steps(1, 1700, ["alpha/a"])
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5 + 0.01 * (record["step"] % 5)
+    run_id = collector.run(run="burst", records=records[:600])
+    open_workspace(collector, visit, run_id)
+    is_drawn(visit, "alpha/a")
+    visit.page.locator('[data-panel="gamma/h"]').scroll_into_view_if_needed()
+    is_drawn(visit, "gamma/h")
+    vitals = "document.querySelector('#run-figure .js-plotly-plot')"
+    line = "graph.data.find((trace) => trace.meta.role === 'line')"
+    is_whole = "line.x.at(-1) === %d && line.x.every((x, at) => at === 0 || x - line.x[at - 1] < 9)"
+    whole_vitals = f"(() => {{ const graph = {vitals}, line = {line}; return {is_whole}; }})()"
+    for end in (900, 1200):
+        collector.run(run="burst", records=records[end - 300 : end])
+        visit.page.wait_for_function(f"() => {whole_vitals % (end - 1)}")
+    assert visit.page.evaluate(f"{GRAPH.format(signal='alpha/a')}.data[0].x.at(-1)") == 599
+    visit.page.locator('[data-panel="alpha/a"]').scroll_into_view_if_needed()
+    is_drawn(visit, "alpha/a", f"((line) => {is_whole % 1199})({line})")
+    collector.run(run="burst", records=records[1200:])
+    visit.page.wait_for_function(f"() => {whole_vitals % 1699}")
+
+
+def test_a_finger_scrolls_the_page_over_every_chart(collector, visit):
+    """A swipe over the vital signs, a panel or a comparison zooms nothing."""
+    records = steps(0, 30)
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5
+    run_id = collector.run(run="touched", records=records)
+    page = visit.page
+    page.set_viewport_size({"width": 390, "height": 700})
+    touch = page.context.new_cdp_session(page)
+    touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+
+    def swipe(place):
+        page.wait_for_function(
+            """(place) => {
+                document.querySelector(place)?.scrollIntoView({ block: "center" });
+                return document.querySelector(`${place} .nsewdrag`);
+            }""",
+            arg=place,
+        )
+        read = f"[document.querySelector('{place} .js-plotly-plot')._fullLayout.xaxis.range, window.location.search]"
+        before, shown = page.evaluate("window.scrollY"), page.evaluate(read)
+        box = page.locator(f"{place} .nsewdrag").last.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        touches = [[{"x": x + 3 * move, "y": y - 12 * move}] for move in range(13)]
+        for kind, points in [("touchStart", touches[0]), *(("touchMove", at) for at in touches[1:]), ("touchEnd", [])]:
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.wait_for_function("(before) => window.scrollY > before + 20", arg=before)
+        assert page.evaluate(read) == shown
+
+    page.goto(f"{collector.url}/runs/{run_id}")
+    expect(page.locator("#live-state")).to_have_attribute("data-live", "live")
+    swipe("#run-figure")
+    swipe('[data-panel="alpha/a"]')
+    page.goto(f"{collector.url}/compare?run={run_id}&signal=reward/mean")
+    swipe(".compare-chart")
+
+
 def test_a_signal_is_saved_with_every_value(collector, visit):
     """Step, time and value of all 3,000 steps."""
     run_id = collector.run(run="saved", records=steps(0, 3000))
@@ -344,9 +421,9 @@ def test_a_signal_is_saved_with_every_value(collector, visit):
 
 
 def test_no_name_is_a_formula_in_a_file_for_a_spreadsheet(collector, visit):
-    """A sender of runs must not reach the computer of a person who opens the file; numbers stay numbers."""
+    """A sender of runs must not reach the computer of a person who opens the file; numbers and names stay whole."""
     records = [{"step": step, "scalars": {"=own/1": -0.5, "reward/mean": -0.5}} for step in range(20)]
-    run_id = collector.run(run="=1+1", records=records)
+    run_id = collector.run(run="=1<b>+1", records=records)
 
     def saved(button):
         with visit.page.expect_download() as download:
@@ -360,7 +437,7 @@ def test_no_name_is_a_formula_in_a_file_for_a_spreadsheet(collector, visit):
     visit.page.goto(f"{collector.url}/compare?run={run_id}&signal=reward/mean")
     visit.page.wait_for_function("() => document.querySelector('.compare-chart .js-plotly-plot')?.data?.length")
     rows = saved(visit.page.locator(".compare-card, .card").locator("[data-save=csv]").first)
-    assert (rows[1][0], rows[1][2]) == ("'=1+1", "-0.5")
+    assert (rows[1][0], rows[1][2]) == ("'=1<b>+1", "-0.5")
 
 
 def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, visit):

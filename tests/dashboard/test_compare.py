@@ -53,6 +53,12 @@ def test_each_run_is_a_line_of_its_own_colour():
     ]
 
 
+def test_the_name_of_a_run_is_no_html():
+    """Plotly reads names as HTML, so that the label of a step would show λ<0.1> and λ<0.3> as the same name."""
+    (line,) = overlay_figure("reward/mean", [compared("λ<0.1>", [1.0, 2.0])], **OPTIONS)["data"]
+    assert (line["name"], line["meta"]["name"]) == ("λ&lt;0.1&gt;", "λ<0.1>")
+
+
 def test_a_short_run_is_seen_beside_a_long_one():
     """Its line is above those of twice its length, and has dots where it is shorter than a fiftieth of the axis."""
     runs = [compared(name, [1.0] * steps, place=place) for place, (name, steps) in enumerate(LENGTHS.items())]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from html import escape
 from typing import Final
 
 from dashboard.collector_client.types.runs import SeriesItem
@@ -33,7 +34,7 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
     drawn = {
         **common,
         "mode": "lines+markers" if is_few or any(lone) else "lines",
-        "name": line.signal,
+        "name": escape(line.signal, quote=False),  # Plotly reads HTML
         "x": list(steps),
         "y": column,
         "line": {"color": line.colour, "width": 1.6, "dash": "2px,3px" if line.is_dotted else "solid"},
@@ -49,7 +50,7 @@ def signal_traces(line: Line, series: SeriesItem, *, axis: str, is_log: bool) ->
     marks = {
         **common,
         "mode": "text",
-        "name": line.signal,
+        "name": escape(line.signal, quote=False),  # Plotly reads HTML
         "x": [steps[index] for index in marked],
         "y": [heights[index] for index in marked],
         "text": [GLYPHS.get(name, "○") for name in names],
