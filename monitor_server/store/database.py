@@ -35,7 +35,7 @@ from monitor_server.store.sqlite.connections import (
     set_temporary_store,
 )
 from monitor_server.store.sqlite.database_file import DatabaseFile
-from monitor_server.store.sqlite.write_ahead_log import LONGEST_BYTES, copy_log, shorten_log
+from monitor_server.store.sqlite.write_ahead_log import LONGEST_BYTES, copy_log, shorten_log, used_bytes
 from monitor_server.store.sqlite.write_turns import FairLock, TurnOverdueError
 from monitor_server.text_safety.printable import one_line
 
@@ -57,7 +57,7 @@ class Store:
         self._reading = engine if self._turns else engine.execution_options(isolation_level="REPEATABLE READ")
         self._writing = engine.execution_options(rlvitals_write=True)
         path = database_path(engine)
-        self._file = None if path is None else DatabaseFile(path, used_log_bytes=lambda: copy_log(engine)[0])
+        self._file = None if path is None else DatabaseFile(path, used_log_bytes=lambda: used_bytes(engine))
         self.faults = FaultCounts()
         self._silence = UnresponsiveServer(self._ask)
 
@@ -182,8 +182,7 @@ class Store:
         if self._file is None or self._file.log_bytes() <= LONGEST_BYTES:
             return
         try:
-            _, is_copied = copy_log(self._engine)
-            if is_copied:  # the rest takes no time, so that the writers need not wait
+            if copy_log(self._engine):  # the rest is short, and writers wait for readers alone
                 with self._noting("write", again="send"), self._turns or nullcontext():
                     shorten_log(self._engine)
         except sqlite3.Error as error:

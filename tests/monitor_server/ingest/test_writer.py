@@ -3,6 +3,8 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -233,6 +235,27 @@ def test_a_damaged_database_acknowledges_nothing(start_collector, tmp_path, name
     damage(tmp_path / name)
     assert _send(live, 1).status == 503
     assert _ready(live)[0] == 503
+
+
+# Holds what SQLite locks, in the index of the log, while it copies the log.
+COPIES = """import fcntl, sys
+index = open(sys.argv[1], "r+b")
+fcntl.lockf(index, fcntl.LOCK_EX, 1, 121)
+print(flush=True)
+sys.stdin.read()"""
+
+
+@sqlite_only
+def test_a_log_that_was_cut_is_refused_while_another_process_copies_it(start_collector, tmp_path):
+    """SQLite does not tell then how much of the log is in use."""
+    live = start_collector()
+    assert _send(live, 0).status == 200
+    os.truncate(tmp_path / "rlvitals.db-wal", 0)
+    command = [sys.executable, "-c", COPIES, str(tmp_path / "rlvitals.db-shm")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        assert _send(live, 1).status == 503
+        other.communicate()
 
 
 @sqlite_only
