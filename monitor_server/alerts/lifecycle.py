@@ -245,6 +245,7 @@ class Lifecycle:
             phase=phase,
             opened_step=step,
             severity_step=step,
+            warned_step=_warned_step(None, finding, step),
             last_step=step,
             opened_at=now,
             summary=finding.summary,
@@ -290,6 +291,11 @@ def _apply_silences(
     return alert
 
 
+def _warned_step(known: int | None, found: Finding, step: int) -> int | None:
+    """Return the first step at which an alert was a warning or critical, after a finding that gives its severity."""
+    return step if known is None and found.severity is not Severity.INFO else known
+
+
 def _update(alert: Alert, found: Finding | None, step: int) -> Alert:
     if found is None:
         return replace(alert, resolved_step=step)
@@ -300,6 +306,7 @@ def _update(alert: Alert, found: Finding | None, step: int) -> Alert:
         alert,
         severity=str(found.severity),
         severity_step=step,
+        warned_step=_warned_step(alert.warned_step, found, step),
         last_step=step,
         summary=found.summary,
         evidence=found.evidence,

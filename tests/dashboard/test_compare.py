@@ -242,12 +242,12 @@ def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
     """The step is the one since which the alert had that severity."""
     alerts = {
         "a": [
-            {"severity": "warning", "severity_step": 5},
-            {"severity": "critical", "severity_step": 9},
-            {"severity": "info", "severity_step": 1},
+            {"severity": "warning", "severity_step": 6, "warned_step": 6},
+            {"severity": "critical", "severity_step": 9, "warned_step": 5},
+            {"severity": "info", "severity_step": 1, "warned_step": None},
         ]
     }
-    found = texts(outcomes([compared("a", [1.0, 3.0, 2.0], phases=DYING)], alerts, {"a": 5}))
+    found = texts(outcomes([compared("a", [1.0, 3.0, 2.0], phases=DYING)], alerts))
     assert [cell for cell in found if cell.startswith("step ")] == ["step 5", "step 9", "step 2", "step 3"]
     assert {"3", "2"} <= set(found)
 
@@ -266,12 +266,12 @@ def test_a_run_that_went_back_is_compared_as_far_as_it_is_now(start_collector, t
     (line,) = overlay_figure("reward/mean", found.runs, **OPTIONS | {"align": align})["data"]
     assert list(line["x"]) == sorted(line["x"])
     assert (len(line["x"]), line["y"][-1]) == (26, 0.75)
-    cells = texts(outcomes(found.runs, {}, {}))
+    cells = texts(outcomes(found.runs, {}))
     assert cells.count("0.75") == 2  # the best reward and the newest one
 
 
 def test_the_first_warning_is_that_of_an_alert_which_became_critical_later(start_collector, texts):
-    """The alert keeps the step of its newest severity alone, and its history that of the warning."""
+    """The alert keeps the step of its newest severity, and that at which it was a warning."""
     live = start_collector()
     losses = [1 + step % 7 / 100 if step < 60 else 500 if step < 75 else 1e9 for step in range(90)]
     run_id = live.run(run="r", records=[{"step": s, "scalars": {"loss/policy": loss}} for s, loss in enumerate(losses)])
@@ -279,5 +279,5 @@ def test_the_first_warning_is_that_of_an_alert_which_became_critical_later(start
     assert (alert["opened_step"], alert["severity_step"], alert["severity"]) == (60, 75, "critical")
     choice = ComparisonChoice([run_id], ["reward/mean"], "step", False, False, 0.0, None)
     found = asyncio.run(read_comparison(live.url, choice))
-    cells = texts(outcomes(found.runs, found.alerts, found.first_warnings))
+    cells = texts(outcomes(found.runs, found.alerts))
     assert [cell for cell in cells if cell.startswith("step ")][:2] == ["step 60", "step 75"]

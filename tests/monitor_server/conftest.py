@@ -15,7 +15,7 @@ from trainer_hooks import wire
 
 
 class ScriptedEngine:
-    """Finds what the signals state: `phase` is an index into Phase, `warn` and `page` are findings while above 0."""
+    """Finds what the signals state: `phase` is an index into Phase; `tell`, `warn` and `page` are findings above 0."""
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
@@ -36,7 +36,7 @@ class ScriptedEngine:
                 summary=f"{name} is {signals[name]}",
                 evidence={"seen": self.seen, "score": signals[name]},
             )
-            for name, severity in (("warn", Severity.WARNING), ("page", Severity.CRITICAL))
+            for name, severity in (("tell", Severity.INFO), ("warn", Severity.WARNING), ("page", Severity.CRITICAL))
             if signals.get(name, 0) > 0
         ]
         phase = list(Phase)[int(signals.get("phase", 1))]

@@ -40,6 +40,7 @@ class AlertItem(TypedDict, total=False):
     phase: str
     opened_step: int
     severity_step: int
+    warned_step: int | None
     last_step: int | None
     resolved_step: int | None
     is_taken_back: bool

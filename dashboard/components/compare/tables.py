@@ -48,9 +48,7 @@ def _named_run(item: Compared, name: str) -> list[Component]:
     return [dcc.Link(name, href=f"/runs/{item.run['id']}"), badge("phase", item.run["phase"])]
 
 
-def outcomes(
-    runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]], first_warnings: Mapping[str, int | None]
-) -> Component:
+def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]) -> Component:
     """Return a table of the outcome of each run: phase, steps, reward, and the first steps of alerts and phases."""
     heads = (
         "run",
@@ -67,6 +65,7 @@ def outcomes(
     rows = []
     for item in runs:
         held = alerts.get(item.run["id"], ())
+        warned = [alert["warned_step"] for alert in held if alert["warned_step"] is not None]
         series = item.series.get(REWARD)
         rewards = [value for value in (series["values"] if series else []) if math.isfinite(value)]
         cells = [
@@ -76,7 +75,7 @@ def outcomes(
             plain(item.run.get("last_step")),
             plain(max(rewards)) if rewards else NONE,
             plain(rewards[-1]) if rewards else NONE,
-            _step(first_warnings.get(item.run["id"])),
+            _step(min(warned, default=None)),
             _step(min((alert["severity_step"] for alert in held if alert["severity"] == "critical"), default=None)),
             *(_step(origin_step(item.phases, align)) for align in ("acceleration", "collapse")),
         ]

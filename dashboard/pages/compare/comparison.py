@@ -1,13 +1,11 @@
 """Reads the chosen runs of a comparison, and draws them in the same charts."""
 
 import asyncio
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import NotFoundError
 from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of, zoom_of
@@ -20,8 +18,6 @@ __all__ = ["MAX_RUNS", "Comparison", "ComparisonChoice", "read_comparison"]
 VITALS: Final = ("reward/mean", "likelihood/correct", "entropy/mean", "grad/norm")
 MAX_RUNS: Final = 20
 MAX_POINTS: Final = 800
-WARNS: Final = frozenset({"warning", "critical"})
-RISES: Final = frozenset({"opened", "reopened", "raised"})  # changes of an alert that give it its severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +68,11 @@ class ComparisonChoice:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The present state of the runs, their alerts and first warnings by the runs' ids, and the choosable signals."""
+    """The present state of the runs, their alerts by the runs' ids, and the choosable signals."""
 
     choice: ComparisonChoice
     runs: Sequence[Compared]
     alerts: Mapping[str, Sequence[AlertItem]]
-    first_warnings: Mapping[str, int | None]
     choosable_signals: list[str]
 
     def figures(self) -> dict[str, dict[str, object]]:
@@ -106,7 +101,7 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
                 asyncio.gather(
                     api.runs.phases(run_id),
                     api.runs.series(run_id, choice.signals, max_points=MAX_POINTS, times=True),
-                    _read_alerts(api, run_id),
+                    api.alerts.all(run_id),
                 )
                 for run_id in choice.runs
             )
@@ -125,30 +120,9 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
     return Comparison(
         choice,
         runs,
-        {run["id"]: alerts for run, (*_, (alerts, _)) in zip(present, read, strict=True)},
-        {run["id"]: first for run, (*_, (_, first)) in zip(present, read, strict=True)},
+        {run["id"]: alerts for run, (*_, alerts) in zip(present, read, strict=True)},
         choosable(names),
     )
-
-
-async def _read_alerts(api: ApiClient, run_id: str) -> tuple[list[AlertItem], int | None]:
-    """Read the alerts of a run, and the first step at which one was a warning or critical.
-
-    An alert that became critical states that step alone, and its history has the others: one that was raised once was
-    a warning before, and one that was raised twice became one in between.
-    """
-    alerts = await api.alerts.all(run_id)
-    first = min((alert["severity_step"] for alert in alerts if alert["severity"] in WARNS), default=None)
-    raised = [alert for alert in alerts if alert["severity"] == "critical"]
-    for alert in sorted(raised, key=lambda alert: alert["opened_step"]):
-        if first is None or alert["opened_step"] >= first:
-            break
-        with contextlib.suppress(NotFoundError):  # a backup was restored meanwhile: it counts from where it is critical
-            history = await api.alerts.history(alert["id"])
-            rises = [entry for entry in history if entry["alert_id"] == alert["id"] and entry["change"] in RISES]
-            steps = [entry["step"] for entry in rises if entry["step"] is not None]
-            first = min([first, *steps[1:2]])  # the newest change comes first
-    return alerts, first
 
 
 async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, zoom: tuple[float, float]) -> Compared:

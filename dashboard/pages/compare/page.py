@@ -106,7 +106,7 @@ def register(app: Dash, api_url: str) -> None:
             *([html.P(beyond, className="calm", role="status")] if beyond else []),
             legend(read.runs, is_grouped=read.choice.is_grouped),
             html.Div(charts or html.P("No run has these signals.", className="calm"), className="compare-charts"),
-            outcomes(read.runs, read.alerts, read.first_warnings),
+            outcomes(read.runs, read.alerts),
             config_differences(read.runs),
         ]
         return parts, read.choosable_signals
@@ -128,7 +128,7 @@ def register(app: Dash, api_url: str) -> None:
             "asked": asked,
             "figures": read.figures(),
             "legend": legend(read.runs, is_grouped=read.choice.is_grouped).children,
-            "outcomes": outcomes(read.runs, read.alerts, read.first_warnings).children,
+            "outcomes": outcomes(read.runs, read.alerts).children,
             # An open menu loses the typed text when its choices are set again.
             "options": None if read.choosable_signals == offered else read.choosable_signals,
         }

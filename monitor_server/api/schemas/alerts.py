@@ -50,6 +50,7 @@ class AlertItem(Schema):
     phase: Phase
     opened_step: int
     severity_step: int
+    warned_step: int | None
     last_step: int
     resolved_step: int | None
     is_taken_back: bool

@@ -18,7 +18,6 @@ from sqlalchemy import (
     insert,
     literal_column,
     select,
-    true,
     type_coerce,
     update,
 )
@@ -44,6 +43,7 @@ _OPEN = _OF_RUN.where(alerts.c.state.in_(["pending", "firing"])).order_by(alerts
 
 # As text: SQLite uses no partial index for a parameter.
 _FIRES = alerts.c.state == literal_column("'firing'")
+_IS_PENDING = alerts.c.state == literal_column("'pending'")
 # Sorting so many takes milliseconds.
 FEW = 1_000
 
@@ -119,6 +119,8 @@ class Alert:
     severity.
 
     Attributes:
+        warned_step: The first step at which it was a warning or critical; None while it was neither. Of an alert that
+            became more severe before this was stored it is ``severity_step``.
         state: ``pending``, ``firing`` or ``resolved``; it follows from ``stage``.
         stage: A `Stage` of `monitor_server.alerts.stages`.
         reopened_from: The newest resolved alert of this run and kind, when this one opened.
@@ -138,6 +140,7 @@ class Alert:
     summary: str
     evidence: Mapping[str, Any]
     state: str = "firing"
+    warned_step: int | None = None
     resolved_step: int | None = None
     acknowledged_at: float | None = None
     acknowledged_by: str | None = None
@@ -274,7 +277,9 @@ class Alerts:
         # A few are found by an index and sorted, as for `_OPEN`; SQLite would read all alerts in the order of numbers.
         if state == "firing" or stage not in (None, "pending", "resolved"):
             query = query.where(_FIRES)
-        elif state == "pending" or (run_id is None and project is not None and self._has_few(project)):
+        elif "pending" in (state, stage):
+            query = query.where(_IS_PENDING)
+        elif run_id is None and project is not None and self._has_few(project):
             query = query.where(_is_of_project(project))
         else:
             number = alerts.c.number
@@ -299,9 +304,9 @@ class Alerts:
         return self._connection.scalar(select(func.count()).select_from(some.limit(FEW).subquery())) != FEW
 
 
-def _is_of_project(project: str | None) -> ColumnElement[bool]:
-    """Return whether an alert belongs to a run of a project, or of any; SQLite reads the runs first."""
-    return alerts.c.run_id.in_(select(runs.c.id).where(true() if project is None else runs.c.project == project))
+def _is_of_project(project: str) -> ColumnElement[bool]:
+    """Return whether an alert belongs to a run of a project; SQLite reads the runs first."""
+    return alerts.c.run_id.in_(select(runs.c.id).where(runs.c.project == project))
 
 
 def _acknowledgement(row: Mapping[Any, Any]) -> StoredAcknowledgement:

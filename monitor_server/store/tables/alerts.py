@@ -31,6 +31,7 @@ alerts = Table(
     Column("phase", String, nullable=False),  # of the run, when the alert opened
     Column("opened_step", BigInteger, nullable=False),
     Column("severity_step", BigInteger, nullable=False),  # since this step it has its severity
+    Column("warned_step", BigInteger),  # the first at which it was a warning or critical; NULL: it was neither
     Column("last_step", BigInteger, nullable=False),
     Column("resolved_step", BigInteger),
     Column("opened_at", Float, nullable=False),
@@ -46,6 +47,12 @@ alerts = Table(
     UniqueConstraint("run_id", "id"),
     Index(None, "number"),
     Index(None, "run_id", "state", "number"),
+    Index(  # few rows of many
+        "ix_alerts_pending",
+        "number",
+        sqlite_where=text("state = 'pending'"),
+        postgresql_where=text("state = 'pending'"),
+    ),
     Index(  # few rows of many, which are read every second
         "ix_alerts_silenced",
         "silence_id",

@@ -47,9 +47,18 @@ def test_an_alert_becomes_more_severe_and_not_less(live):
     _step(live, 1, warn=1.0, page=2.0)
     (alert,) = live.get("/alerts")["items"]
     assert (alert["severity"], alert["summary"], alert["phase"]) == ("critical", "page is 2.0", "decay")
-    assert (alert["opened_step"], alert["severity_step"]) == (0, 1)
+    assert (alert["opened_step"], alert["severity_step"], alert["warned_step"]) == (0, 1, 0)
     _step(live, 2, warn=1.0)
     assert live.get("/alerts", severity="critical", state="firing")["items"][0]["last_step"] == 2
+
+
+def test_an_alert_that_became_critical_from_an_info_was_no_warning_before(live):
+    """The step of its first warning is not the one at which it opened."""
+    _step(live, 0, tell=1.0)
+    assert live.get("/alerts")["items"][0]["warned_step"] is None
+    _step(live, 1, page=1.0)
+    (alert,) = live.get("/alerts")["items"]
+    assert (alert["opened_step"], alert["severity_step"], alert["warned_step"]) == (0, 1, 1)
 
 
 def test_non_finite_evidence_is_reported(live):
