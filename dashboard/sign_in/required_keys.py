@@ -5,6 +5,8 @@ it would pass on the requests of other machines.
 """
 
 import ipaddress
+import time
+from collections.abc import Callable
 from typing import Final
 
 import httpx2
@@ -16,6 +18,8 @@ from dashboard.transport import ResetReportingTransport
 __all__ = ["RequiredKeys", "is_loopback"]
 
 ASK_SECONDS: Final = 10.0
+# A collector whose database was made anew serves without keys again.
+KEPT_SECONDS: Final = 1.0
 ADVICE: Final = (
     "The collector serves everybody without a key, and this dashboard listens where other machines reach it. Make a "
     "key with `rlvitals keys create admin --scope admin` on the machine of the collector, or listen on "
@@ -23,27 +27,38 @@ ADVICE: Final = (
     "RLVITALS_INSECURE=true."
 )
 AWAY: Final = "The collector does not answer, so it is not known whether it needs a key; try again."
+UNCLEAR: Final = (
+    "The collector answered {status}, so it is not known whether it needs a key. Check RLVITALS_API_URL of the "
+    "dashboard, and RLVITALS_ALLOWED_HOSTS of the collector."
+)
 
 
 class RequiredKeys:
-    """Wraps the application, and passes requests on as soon as the collector has refused one without a key.
+    """Wraps the application, and passes requests on while the collector refuses those without a key.
+
+    A collector that needed keys and is away is taken to need them still, so that pages which are open say that it is.
 
     Args:
         app: The application.
         api_url: Where the dashboard reaches the collector's HTTP API.
+        clock: The time in seconds.
     """
 
-    def __init__(self, app: ASGIApp, api_url: str) -> None:
+    def __init__(self, app: ASGIApp, api_url: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
         self._api_url = api_url
-        self._is_closed = False  # a collector that needs keys never serves without them again
+        self._clock = clock
+        self._is_closed = False
+        self._ask_at = clock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and scope["path"] != "/healthz" and not self._is_closed:
+        if scope["type"] == "http" and scope["path"] != "/healthz" and self._clock() >= self._ask_at:
             refusal = await self._ask()
-            self._is_closed = refusal is None
-            if refusal is not None:
+            if refusal is None:
+                self._is_closed, self._ask_at = True, self._clock() + KEPT_SECONDS
+            elif refusal == ADVICE or not self._is_closed:
+                self._is_closed = False
                 await PlainTextResponse(refusal, status_code=503)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -61,7 +76,7 @@ class RequiredKeys:
             return AWAY
         if answer.status_code == httpx2.codes.UNAUTHORIZED:
             return None
-        return ADVICE if answer.is_success else AWAY
+        return ADVICE if answer.is_success else UNCLEAR.format(status=answer.status_code)
 
 
 def is_loopback(host: str) -> bool:

@@ -12,6 +12,8 @@ from dash.development.base_component import Component
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from plotly.offline import get_plotlyjs_version
+from sqlalchemy import delete
+from starlette.responses import PlainTextResponse
 
 from dashboard.app import attach, create_app
 from dashboard.components.run.labels import find_tag_problem
@@ -26,9 +28,12 @@ from dashboard.pages.rules.page import rules_page
 from dashboard.pages.run.page import run_page
 from dashboard.pages.settings.page import settings_page
 from dashboard.settings import Settings
+from dashboard.sign_in.required_keys import KEPT_SECONDS, RequiredKeys
 from monitor_server.access.sessions import COOKIE, host_cookie
+from monitor_server.store.tables import api_keys
 from tests.dashboard.callbacks import Callbacks
 from tests.monitor_server.access.conftest import Guarded
+from tests.store_connections import current_connection
 
 
 @pytest.fixture
@@ -321,6 +326,34 @@ def test_on_its_own_it_opens_no_collector_without_keys_to_other_machines(start_c
         assert [client.get("/api/v1/session", headers=each).status_code for each in ({}, headers)] == [401, 200]
     with served_at(url="http://127.0.0.1:9") as client:
         assert (client.get("/").status_code, client.get("/healthz").status_code) == (503, 200)
+
+
+def test_a_collector_whose_database_was_made_anew_is_closed_to_other_machines_again(start_collector):
+    """It needs no key until the first is made; while it is away, what is known of it holds."""
+    guarded, now = Guarded(start_collector(dashboard="")), 0.0
+    collector = guarded.live.app.state.collector
+    guarded.key("read")
+    guard = RequiredKeys(PlainTextResponse("page"), guarded.live.url, clock=lambda: now)
+    client = TestClient(guard, base_url="http://127.0.0.1")
+    assert client.get("/").text == "page"
+    with collector.store.write():
+        current_connection().execute(delete(api_keys))
+    collector.keys.read()
+    now = KEPT_SECONDS
+    assert "serves everybody without a key" in client.get("/").text
+    guarded.key("read")
+    assert client.get("/").text == "page"
+    now = 2 * KEPT_SECONDS
+    guarded.live.stop()
+    assert client.get("/").text == "page"
+
+
+def test_a_collector_that_answers_something_else_is_not_called_away(start_collector):
+    """The address may be wrong; whether it needs a key is not known."""
+    live = start_collector(dashboard="")
+    guard = RequiredKeys(PlainTextResponse("page"), f"{live.url}/wrong")
+    refused = TestClient(guard, base_url="http://127.0.0.1").get("/")
+    assert (refused.status_code, refused.text[:26]) == (503, "The collector answered 404")
 
 
 def test_on_its_own_it_signs_out_while_the_collector_is_away():

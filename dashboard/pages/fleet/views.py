@@ -63,7 +63,7 @@ def register(app: Dash, api_url: str) -> None:
                 no_update,
                 no_update,
                 no_update,
-                f"{done} The list of views was not read. {error}" if done else str(error),
+                refusal or (f"{done} The list of views was not read. {error}" if done else str(error)),
             )
         if refusal and to_save:
             held = next((view for view in views if view["is_own"] and view["name"] == to_save["name"]), None)
