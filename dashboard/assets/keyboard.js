@@ -40,11 +40,23 @@
     return true;
   }
 
-  let focused = null; // the element of a redrawn part that has, or had, the focus
+  let focused = null; // the element of a redrawn part that the keyboard has focused, and its place among its equals
 
-  function placeOf(element) {
+  function nameInPart(element) {
     const part = element.matches("summary") && element.parentElement.dataset.part;
     return [element.tagName, element.id || part || nameOf(element)].join();
+  }
+
+  /* Several links of a part may have one address. */
+  function equalsOf(name) {
+    return [...document.querySelectorAll(`${REDRAWN} :is(a[href], button, summary, input, [tabindex])`)].filter((found) => nameInPart(found) === name);
+  }
+
+  function noteFocus(element) {
+    focused = null;
+    if (!element.closest(REDRAWN) || !element.matches(":focus-visible")) return;
+    const name = nameInPart(element);
+    focused = { element, name, place: equalsOf(name).indexOf(element) };
   }
 
   /* If the selected or focused element was removed, this selects the element that was drawn in its place. */
@@ -53,12 +65,13 @@
     if (chosen !== null) {
       const again = choices().find((choice) => nameOf(choice) === chosen);
       if (again) again.focus({ preventScroll: true });
-    } else if (focused && !focused.isConnected) restoreFocus(focused);
+    } else if (focused && !focused.element.isConnected) restoreFocus(focused);
   }
 
-  function restoreFocus(gone) {
-    const place = placeOf(gone);
-    const again = [...document.querySelectorAll(`${REDRAWN} :is(a[href], button, summary, input, [tabindex])`)].find((found) => placeOf(found) === place);
+  /* A part is drawn at once. What comes back later is something else: a key would press it unseen. */
+  function restoreFocus({ element: gone, name, place }) {
+    focused = null;
+    const again = equalsOf(name)[place];
     if (!again) return;
     again.focus({ preventScroll: true });
     if (again.matches(FIELDS)) again.setSelectionRange(gone.selectionStart, gone.selectionEnd);
@@ -104,7 +117,7 @@
   });
   document.addEventListener("focusin", (event) => {
     if (chosen !== null && (!event.target.matches(CHOICES) || nameOf(event.target) !== chosen)) chosen = null;
-    focused = event.target.closest(REDRAWN) && event.target;
+    noteFocus(event.target);
   });
   document.addEventListener("pointerdown", () => (chosen = focused = null));
   new MutationObserver(restore).observe(document.documentElement, { subtree: true, childList: true });

@@ -60,7 +60,7 @@
     if (trace.mode === "lines+markers" && !Array.isArray(trace.marker.size)) return columns; // every point has a dot
     const isGap = (at) => (columns.y[at] ?? null) === null;
     const size = columns.y.map((value, at) => (!isGap(at) && isGap(at - 1) && isGap(at + 1) ? DOT : 0));
-    return size.some(Boolean) ? { ...columns, mode: "lines+markers", marker: { ...trace.marker, size } } : columns;
+    return { ...columns, mode: size.some(Boolean) ? "lines+markers" : "lines", marker: { ...trace.marker, size } };
   }
 
   function extendedMarks(trace, marks) {

@@ -8,7 +8,7 @@
 
   let shown = null; // the view that is said
   let path = location.pathname;
-  const written = new Map(); // name of a form of this page -> when its newest text was written, which another page would lose
+  const written = new Map(); // name of a form of this page -> its newest text and when it was written, which another page would lose
 
   const follows = () => window.rlvitals.kept(FOLLOW, "sessionStorage") === "on";
   const isHere = (view) => view.address === location.pathname + location.search;
@@ -23,16 +23,21 @@
     return form && (formOf(form.parentElement) ?? form); // the outermost one
   }
 
-  /* A form may be drawn anew with its text. */
   const nameOf = (form) => form?.querySelector("[id]").id;
 
-  const hasWritten = () => [...written.keys()].some((name) => document.getElementById(name));
+  /* A form may be drawn anew, with its text or without it. */
+  function holds(name, text) {
+    const form = formOf(document.getElementById(name));
+    return Boolean(form) && [...form.querySelectorAll("input, textarea")].some((field) => field.value === text);
+  }
+
+  const hasWritten = () => [...written].some(([name, { text }]) => holds(name, text));
 
   /* The text of a form is stored once the server has answered the click on its button, but for what was written since. */
   function noteSaved(buttons, asked) {
     for (const name of buttons) {
       const form = nameOf(formOf(document.getElementById(name.slice(0, name.lastIndexOf(".")))));
-      if (written.get(form) <= asked) written.delete(form);
+      if (written.get(form)?.at <= asked) written.delete(form);
     }
   }
 
@@ -117,7 +122,7 @@
 
   document.addEventListener("input", (event) => {
     const form = formOf(event.target);
-    if (form) written.set(nameOf(form), performance.now());
+    if (form) written.set(nameOf(form), { text: event.target.value, at: performance.now() });
   });
   document.addEventListener("click", (event) => {
     if (event.target.closest("#show")) openDialog();

@@ -56,7 +56,7 @@ def register(app: Dash, api_url: str) -> None:
                     title = title_of_list(alarms, {alert, *await api.runs.judgements(live["run"])})
                     set_props(alert_ids.JUDGED_TITLE, {"children": title})
         except ApiError as error:
-            set_props(alert_ids.judgement("state", alert), {"children": f"Not judged. {error}"})
+            set_props(alert_ids.judgement("problem", alert), {"children": f"Not judged. {error}"})
         return no_update
 
     app.callback(

@@ -59,6 +59,21 @@ def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     assert known["non_finite"] == "the dashboard"
 
 
+def test_a_button_that_comes_back_does_not_take_the_focus(collector, visit):
+    """An alert that becomes critical is to be acknowledged again; a key that scrolls would press the button unseen."""
+    losses = [1 + step % 7 / 100 if step < 60 else 500 if step < 75 else 1e9 for step in range(90)]
+    records = [{"step": step, "scalars": {"loss/policy": loss}} for step, loss in enumerate(losses)]
+    run_id = collector.run(run="rises", records=records[:70])
+    (alert,) = eventually(lambda: collector.get(f"/runs/{run_id}/alerts")["items"])
+    visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{alert['id']}")
+    button = visit.page.get_by_role("button", name="Acknowledge")
+    button.press("Enter")
+    expect(button).to_have_count(0)
+    collector.run(run="rises", records=records[70:])
+    expect(button).to_be_visible()
+    assert visit.page.evaluate("document.activeElement === document.body")
+
+
 def test_resolved_alerts_stay_open_while_others_are_resolved_and_lead_to_their_page(collector, visit):
     """The gradient is NaN at step 20 and at step 40. The page is not loaded anew by the link."""
 

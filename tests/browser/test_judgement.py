@@ -56,6 +56,7 @@ def test_text_and_focus_stay_while_the_page_is_drawn_anew(died, visit):
     entry.get_by_role("button", name="Right").click()
     expect(entry.get_by_role("status")).to_have_text("Right, the run failed at step 31, says the dashboard: last")
     expect(entry.get_by_placeholder("note")).to_have_value("")
+    page.keyboard.press("Tab")
     page.locator(".explain-link").last.focus()
     expect_redrawn(page, "#run-alerts", label)
     expect(page.locator(".explain-link").last).to_be_focused()

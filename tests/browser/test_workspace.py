@@ -123,6 +123,11 @@ def test_pushed_values_that_a_line_cannot_show_are_marked_and_what_lies_between_
     is_drawn(visit, "alpha/a", "graph.data[1].text.join() === '✕,▲' && graph.data[1].y.join() === '0,5'")
     is_drawn(visit, "alpha/a", "graph.data[0].marker.size.slice(-3).join() === '0,4,0'")
     assert visit.page.evaluate(f"{GRAPH.format(signal='alpha/a')}.querySelectorAll('.textpoint').length") == 2
+    for step, value, mode in ((50, "NaN", "lines"), (51, 5, "lines+markers"), (52, 6, "lines")):
+        visit.page.evaluate(
+            "(step) => window.rlvitals.panels.extend([step])", {"step": step, "signals": {"alpha/b": value}}
+        )
+        is_drawn(visit, "alpha/b", f"graph.data[0].x.at(-1) === {step} && graph.data[0].mode === '{mode}'")
 
 
 def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, visit):
