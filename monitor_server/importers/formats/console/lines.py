@@ -1,7 +1,10 @@
 """Reads one line of console output, in the forms in which trainers print the numbers of a step."""
 
 import re
+from collections.abc import Iterator
+from math import inf
 
+from monitor_server.importers.formats.console.named_numbers import NamedNumbers, word_before
 from monitor_server.importers.protocol import Row
 from monitor_server.importers.signal_names import is_known, ungrouped
 
@@ -41,6 +44,7 @@ _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1
 _OPENS = re.compile(r"\{\s*(?:[\"'][^\"'\\]{1,200}[\"']\s*:|$)")
 _GOES_ON = re.compile(r"^\s*(?:[\"'][^\"'\\]{1,200}[\"']\s*:|[\]}])")
 _RAY = re.compile(r"^\([^()]{1,80}\bpid=\d[^()]{0,60}\)\s?")
+MAX_DEPTH = 4  # the largest number of dicts around a number, as in JSON lines
 MAX_LINES = 1000  # the largest number of lines of one dict
 MAX_PART = 400  # the largest number of characters in one of its lines
 MAX_BETWEEN = 50  # the largest number of lines of other processes in between
@@ -49,22 +53,17 @@ _OF_A_NAME = frozenset("/_.-:")  # before "step:", these belong to a longer name
 _REFUSED_AT = re.compile(r"step:? (\d{1,15})")
 _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
-    rf"(?<![A-Za-z] )(?:^|[^A-Za-z])(?:Global )?Step:?\s*({COUNT})(?:\s*/\s*{COUNT})?\s*[|:,]\s*(.+)", re.IGNORECASE
+    rf"(?:\[|(?<![A-Za-z] )(?:^|[^A-Za-z]))(?:(?:Global )?Step|Iter(?:ation)?):?\s*({COUNT})(?:\s*/\s*{COUNT})?\s*"
+    r"(?:\([^()]{0,60}\)\s*)?(?:[]|:,]+|-\s)\s*(.+)",
+    re.IGNORECASE,
 )
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + GROUPED + r")\s?(%?)")
 _NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
 _BETWEEN_SEGMENTS = re.compile(r"\||(?<!\d),|,(?!\d)| - ")
-# Words that make another number of the name after them: "best reward=0.9", "target kl: 0.01".
-_QUALIFIED = re.compile(
-    r"(?<![\w./-])(?:best|max|min|maximum|minimum|median|std|target|old|ref|reference|initial|final|last|prev|previous|"
-    r"eval|evaluation|val|validation|test) $",
-    re.IGNORECASE,
-)
-LONGEST_QUALIFIER = 16  # with the blank after it
 _EVALUATION = re.compile(
     r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|valid|validat(?:e|ed|ing|ion))(?![\w./-])", re.IGNORECASE
 )
-# In a printed dict, the numbers of an evaluation may have a dict of their own, with the names of the training.
+# In a printed dict, the numbers of a critic or an evaluation may have a dict of their own, with the policy's names.
 _INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
 CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
 _IS_COUNT = re.compile(COUNT)
@@ -80,10 +79,11 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     # W&B repeats the values that it refused.
     if begin < 0 or "Dropping entry" in line or is_evaluation(line[max(0, begin - 200) : begin]):
         return None
-    row: dict[str, object] = {}
-    for part in _without_evaluations(line, begin):
+    numbers = NamedNumbers("/")
+    for section, part in _sections(line, begin):
         for key, text, number in _PAIR.findall(part):
-            row.setdefault(key, text or number)
+            numbers.add(section, key, text or number)
+    row = numbers.row()
     if not row:
         return None
     before = line[max(0, begin - 200) : begin]
@@ -103,24 +103,25 @@ def is_evaluation(text: str) -> bool:
     return "val" in text.lower() and _EVALUATION.search(text) is not None
 
 
-def _without_evaluations(line: str, begin: int) -> list[str]:
-    """Return the parts of a printed dict that are not within the dict of an evaluation."""
-    if line.count("{", begin) == 1 or "val" not in line.lower():
-        return [line[begin:]]
-    parts: list[str] = []
-    within = depth = 0  # the depth at which the evaluation began, and that of the place
-    for inner in _INNER.finditer(line, begin):
+def _sections(line: str, begin: int) -> Iterator[tuple[str, str]]:
+    """Yield the parts of a printed dict that are not of an evaluation, each with the keys of the dicts around it."""
+    around: list[str | None] = [""]  # None within an evaluation, and where the dict is too deep
+    for inner in _INNER.finditer(line, begin) if line.count("{", begin) > 1 else ():
         key, end = inner.groups()
-        if end:
-            if within and depth == within:
-                begin, within = inner.end(), 0
-            depth = max(0, depth - 1)
+        outer = around[-1]
+        if end and len(around) == 1:  # the end of a text, or of a dict in a list
             continue
-        depth += 1
-        if not within and is_evaluation(key.replace("_", " ").replace("/", " ")):
-            parts.append(line[begin : inner.start()])
-            within = depth
-    return parts if within else [*parts, line[begin:]]
+        if outer is not None:
+            yield outer, line[begin : inner.start()]
+        begin = inner.end()
+        if end:
+            around.pop()
+        elif outer is None or len(around) > MAX_DEPTH or is_evaluation(key.replace("_", " ").replace("/", " ")):
+            around.append(None)
+        else:
+            around.append("" if not outer and key == "data" else f"{outer}/{key}".removeprefix("/"))
+    if around[-1] is not None:
+        yield around[-1], line[begin:]
 
 
 def read_refused_numbers(line: bytes) -> Row | None:
@@ -201,42 +202,41 @@ def read_pipes(line: str) -> Row | None:
     found = _PIPE_STEP.search(line)
     if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
-    row: dict[str, object] = {}
+    numbers = NamedNumbers(" ")
     for part in map(str.strip, _BETWEEN_SEGMENTS.split(found.group(2))):
         segment = _SEGMENT.match(part)
         if segment is None:
             continue
-        _set(row, segment.group(1).strip(), segment.group(2), segment.group(3))
+        _add(numbers, "", *segment.groups())
+        end = _evaluation_end(part)
         for named in _NAMED.finditer(part, segment.end()):  # many loops put only blanks between the numbers
-            if not (_is_qualified(part, named.start()) or is_evaluation(part[: named.start()])):
-                _set(row, *named.groups())
-    return _with_step(row, _count(found.group(1)))
+            if named.start() >= end:
+                break
+            _add(numbers, word_before(part, named.start()), *named.groups())
+    return _with_step(numbers.row(), _count(found.group(1)))
 
 
 def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
-    row: dict[str, object] = {}
-    step = None
+    numbers, step, is_first, end = NamedNumbers(" "), None, True, _evaluation_end(line)
     for found in _NAMED.finditer(line):
         key, text, percent = found.groups()
-        if not row and step is None and is_evaluation(line[: found.start()]):
+        if is_first and found.start() >= end:
             return None
+        word = word_before(line, found.start())
         is_step = key.lower() in _STEP_NAMES and _IS_COUNT.fullmatch(text)
         if is_step and (counted := _IS_COUNT.match(line, found.start(2))):  # without the count of tokens after a comma
             step = _count(counted[0])
-        elif key not in row and not _is_qualified(line, found.start()):
-            if percent or "," in text:
-                _set(row, key, text, percent)
-            else:
-                row[key] = text
-    return None if step is None else _with_step(row, step)
+        else:
+            _add(numbers, word, key, text, percent)
+        is_first = is_first and step is None and word != ""
+    return None if step is None else _with_step(numbers.row(), step)
 
 
-def _is_qualified(line: str, place: int) -> bool:
-    """Return whether a word before a name makes another number of it."""
-    if not line[max(0, place - 2) : place - 1].isalpha():  # most names follow a number or a comma
-        return False
-    return _QUALIFIED.search(line[max(0, place - LONGEST_QUALIFIER) : place]) is not None
+def _evaluation_end(text: str) -> float:
+    """Return the place after the first word that says that the numbers after it are those of an evaluation."""
+    found = _EVALUATION.search(text) if "val" in text.lower() else None
+    return inf if found is None else found.end()
 
 
 def _with_step(row: dict[str, object], step: int) -> Row | None:
@@ -245,11 +245,11 @@ def _with_step(row: dict[str, object], step: int) -> Row | None:
     return {**row, "step": step}
 
 
-def _set(row: dict[str, object], key: str, text: str, percent: str) -> None:
-    """Set a number that is not in a row yet; with a percent sign, as a share of one."""
+def _add(numbers: NamedNumbers, word: str, name: str, text: str, percent: str) -> None:
+    """Add a number to those of its step; with a percent sign, as a share of one."""
     plain = ungrouped(text)
     if plain is not None:
-        row.setdefault(key, float(plain) / 100.0 if percent else plain)
+        numbers.add(word, name.strip(), float(plain) / 100.0 if percent else plain)
 
 
 def _count(text: str) -> int:
