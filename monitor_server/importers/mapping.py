@@ -1,7 +1,8 @@
 """Maps the keys of a log to signals, by known names and by the user's mapping, and lists unused keys."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from monitor_server.importers.protocol import LogError, RecordedRow, Row
 from monitor_server.importers.signal_names import (
@@ -10,12 +11,13 @@ from monitor_server.importers.signal_names import (
     all_numbers,
     find_signal_keys,
     number,
+    other_step_keys,
     read_signals,
     signal_of,
     step_keys,
 )
 
-__all__ = ["NameMapping", "parse_overrides"]
+__all__ = ["NameMapping", "name_unread_keys", "parse_overrides"]
 
 MAX_KEYS = 2000
 
@@ -124,16 +126,18 @@ class NameMapping:
     def keys_of_signals(self) -> dict[str, str]:
         """Return signal → its keys, the most trusted first, joined by commas."""
         found: dict[str, list[str]] = {}
-        for key in self.keys:
-            signal = self._signal_of(key)
-            if signal is not None and signal not in self._overrides:
+        own = [(key, key, 0) for key in self.keys if key in SIGNALS]
+        named = own if self._is_recorded else find_signal_keys(self.keys)
+        for key, signal, _ in sorted(named, key=itemgetter(2)):
+            if signal not in self._overrides:
                 found.setdefault(signal, []).append(key)
         return {signal: ", ".join(keys) for signal, keys in found.items()} | self.sources
 
     def unknown(self) -> list[str]:
         """Return the keys with numbers that are neither signals nor the step, those with the most rows first."""
         used, rows = set(self.sources.values()), self.keys
-        left = [key for key in rows if self._signal_of(key) is None and key not in used and not step_keys((key,))]
+        steps = {key for key in rows if step_keys((key,)) or other_step_keys((key,))}
+        left = [key for key in rows if self._signal_of(key) is None and key not in used and key not in steps]
         return sorted(left, key=lambda key: -rows[key])
 
     def _signal_of(self, key: str) -> str | None:
@@ -145,3 +149,12 @@ class NameMapping:
     def unused_overrides(self) -> dict[str, str]:
         """Return the overrides whose key is in no row."""
         return {signal: key for signal, key in self._overrides.items() if signal not in self.sources}
+
+
+def name_unread_keys(mappings: Sequence[NameMapping]) -> list[str]:
+    """Return a line for each override whose key is in no row of any log; none without a log."""
+    unused = [mapping.unused_overrides() for mapping in mappings]
+    unread = {
+        signal: key for each in unused[:1] for signal, key in each.items() if all(signal in one for one in unused)
+    }
+    return [f"--map {signal}={key}: no row has this key" for signal, key in unread.items()]

@@ -13,7 +13,7 @@ __all__ = ["Importer", "LogError", "ReadReport", "RecordedLog", "RecordedRow", "
 # seconds since 1970 has the name ``_timestamp``; both may be absent.
 Row = Mapping[str, object]
 
-PROBLEMS_KEPT = 20
+PROBLEMS_KEPT, PROBLEMS_SHOWN = 20, 3
 # A run that is resumed goes back a few times. One that goes back in a tenth of its rows is not sorted by its steps.
 LEAST_STEPS_BACK, ROWS_PER_STEP_BACK = 3, 10
 
@@ -119,6 +119,14 @@ class ReadReport:
         """Count a share that no part of a whole can have."""
         self.impossible_shares += 1
         self.first_impossible = self.first_impossible or (row, signal, share)
+
+    @property
+    def remarks(self) -> list[str]:
+        """The first places that were skipped, how many there are, and the notes."""
+        lines = [f"passed over: {problem}" for problem in self.problems[:PROBLEMS_SHOWN]]
+        if self.problem_count > PROBLEMS_SHOWN:
+            lines.append(f"{self.problem_count} places were passed over")
+        return [*lines, *self.notes]
 
     @property
     def notes(self) -> list[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "find_signal_keys",
     "is_known",
     "number",
+    "other_step_keys",
     "read_signals",
     "signal_of",
     "signals_of",
@@ -34,6 +35,10 @@ __all__ = [
 CALLS = "_step"
 STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step", "train_step", CALLS)
 
+# What loops call a step if they log none of the names above. "steps" is not among them: in logs of agents it is the
+# length of an episode.
+OTHER_STEP_KEYS = ("iteration", "iter", "global_steps")
+
 # Canonical name → keys, the most trusted first: the raw reward before one with a subtracted KL penalty.
 _KEYS: dict[str, tuple[str, ...]] = {
     "reward/mean": (
@@ -41,13 +46,16 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "reward_avg_raw_reward", "rewards_mean", "critic_rewards_mean", "avg_reward", "average_reward", "reward_avg",
         "objective_scores", "objective_rlhf_reward", "rollout_ep_rew_mean", "ep_rew_mean", "episode_reward_mean",
         "reward_score_mean", "batch_reward", "total_reward", "avg_total_reward",
-        "env_all_reward_total",
+        "env_all_reward_total", "ppo_mean_scores", "env_reward_mean",
     ),
-    "reward/std": ("reward_std", "rollout_reward_std", "std_reward", "group_reward_std"),
+    "reward/std": (
+        "reward_std", "rollout_reward_std", "std_reward", "group_reward_std", "ppo_std_scores", "env_reward_std",
+    ),
     "reward/zero_std_frac": ("frac_reward_zero_std", "zero_std_frac", "advantage_zero_rate", "frac_zero_std"),
     "entropy/mean": (
         "entropy", "actor_entropy", "actor_entropy_loss", "policy_entropy", "policy_policy_entropy", "entropy_mean",
-        "entropy_loss", "entropy_all_mean", "policy_entropy_avg", "objective_entropy", "mean_entropy", "optim_entropy",
+        "entropy_loss", "entropy_all_mean", "policy_entropy_avg", "mean_entropy", "optim_entropy",
+        "ppo_policy_entropy",
     ),
     "grad/norm": (
         "grad_norm", "actor_grad_norm", "policy_grad_norm", "policy_raw_grad_norm", "optim_grad_norm",
@@ -56,14 +64,14 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "ratio/clip_frac": (
         "clip_ratio_region_mean", "clip_ratio", "actor_pg_clipfrac", "actor_clipfrac", "pg_clipfrac", "ppo_clip_ratio",
         "policy_loss_metrics_clip_ratio", "policy_ppo_clip_ratio", "policy_clipfrac_avg", "clip_fraction", "clip_frac",
-        "clipfrac", "is_masked_mean",
+        "clipfrac", "is_masked_mean", "ppo_policy_clipfrac",
     ),
     "ratio/clip_low_frac": ("clip_ratio_low_mean", "is_masked_low_mean"),
     "ratio/clip_high_frac": ("clip_ratio_high_mean", "is_masked_high_mean"),
-    "kl/old": ("actor_ppo_kl", "ppo_kl", "approx_kl", "policy_approxkl_avg", "approxkl"),
+    "kl/old": ("actor_ppo_kl", "ppo_kl", "approx_kl", "policy_approxkl_avg", "approxkl", "ppo_policy_approxkl"),
     "kl/ref": (
         "kl", "actor_kl_loss", "actor_reward_kl_penalty", "kl_loss", "kl_div", "kl_divergence", "mean_kl", "kl_mean",
-        "policy_policy_kl", "loss_avg_kl", "critic_kl", "objective_kl", "kl_term", "kl_ref", "ref_kl",
+        "policy_policy_kl", "loss_avg_kl", "critic_kl", "kl_term", "kl_ref", "ref_kl",
     ),
     "mismatch/ratio": (
         "sampling_importance_sampling_ratio_mean", "rollout_corr_rollout_is_mean", "train_tis",
@@ -81,7 +89,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
         "rollout_response_lengths",
         "generate_avg_num_tokens", "rollout_response_len_mean", "num_output_tokens_mean", "mean_length", "length_mean",
         "response_length", "completion_len", "avg_length", "mean_completion_length", "mean_generation_length",
-        "mean_gen_tokens_per_sample", "seq_length", "env_all_ac_tokens_per_turn",
+        "mean_gen_tokens_per_sample", "seq_length", "env_all_ac_tokens_per_turn", "tokens_responses_len_mean",
     ),
     "length/truncated_frac": (
         "completions_clipped_ratio", "response_length_clip_ratio", "rollout_truncated_rate", "rollout_truncated_ratio",
@@ -94,10 +102,12 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "tools/valid_frac": ("env_ratio_of_valid_action",),
     "loss/policy": (
         "policy_loss", "actor_pg_loss", "policy_policy_loss", "pg_loss", "loss", "loss_mean", "loss_policy_avg",
-        "train_loss", "training_loss",
+        "train_loss", "training_loss", "ppo_loss_policy",
     ),
     "loss/llds": ("llds_loss", "actor_llds_loss"),
-    "lr": ("learning_rate", "actor_lr", "lr", "policy_lr", "policy_policy_lr", "optim_lr", "lr_pg_0"),
+    "lr": (
+        "learning_rate", "actor_lr", "lr", "policy_lr", "policy_policy_lr", "optim_lr", "lr_pg_0", "ppo_learning_rate",
+    ),
 }  # fmt: skip
 
 # Short names that a corpus's meta.json maps to the original keys; used if no key above was found.
@@ -119,6 +129,9 @@ FALLBACK = {
 # Keys that must have exactly this spelling. slime's is the distance to the reference model; forks of verl write the
 # distance between sampler and trainer under "rollout_kl".
 _AS_SPELLED = {"rollout/kl": ("kl/ref", len(_KEYS["kl/ref"]))}
+# TRL's PPO, RLOO and online DPO sum these over the tokens of a response, whose number they may not log; the signals are
+# for each token.
+_OF_A_RESPONSE = frozenset({"objective_kl", "objective_entropy"})
 # Without a reference model (`--kl-coef 0`), slime writes zeros under this key; then there was no measurement.
 _ZERO_IS_NOTHING = frozenset({"rollout/kl"})
 
@@ -172,6 +185,12 @@ def step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     spelled = [(STEP_KEYS.index(name), key) for key in keys for name in _spellings(key) if name in STEP_KEYS]
     own = dict.fromkeys(key for _, key in sorted(spelled) if key != CALLS)
     return (*own, *exact)
+
+
+@lru_cache(maxsize=256)
+def other_step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of a row that may hold its step in a log without any of `step_keys`, the most trusted first."""
+    return tuple(key for name in OTHER_STEP_KEYS for key in keys if name in _spellings(key))
 
 
 def signal_of(key: str) -> str | None:
@@ -229,9 +248,14 @@ def read_signals(
             ranks[signal], found[signal] = rank, parsed
     for short, key in (fallback or {}).items():
         name, parsed = FALLBACK.get(short), number(row.get(key))
-        if name is not None and parsed is not None and _find_signal(key) is None:
+        if name is not None and parsed is not None and _may_be_signal(key):
             found.setdefault(name, parsed)
     return found
+
+
+def _may_be_signal(key: str) -> bool:
+    """Return whether a key without a known signal may have one that a corpus names."""
+    return _find_signal(key) is None and _OF_A_RESPONSE.isdisjoint(_spellings(key))
 
 
 def _has_number(row: Mapping[str, object], key: str) -> bool:

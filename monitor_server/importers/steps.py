@@ -14,7 +14,16 @@ from math import inf, isfinite, isnan
 
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.protocol import ReadReport, RecordedRow, Row
-from monitor_server.importers.signal_names import CALLS, SHARES, SIGNALS, number, signals_of, step_keys, ungrouped
+from monitor_server.importers.signal_names import (
+    CALLS,
+    SHARES,
+    SIGNALS,
+    number,
+    other_step_keys,
+    signals_of,
+    step_keys,
+    ungrouped,
+)
 
 __all__ = ["MAX_STEP", "observations", "observe"]
 
@@ -98,12 +107,14 @@ def _with_steps(
     The trainer's own steps and W&B's count are not comparable. The first own step decides: the count remains the step
     of the whole log if rows with signals were counted up to that step or beyond it.
     """
-    has_own, counted = None, -inf
+    has_own, has_named, counted = None, False, -inf
     early: list[tuple[int, Row, dict[str, float], list[float]]] = []  # logged before the training, without a signal
     for place, row in rows:
         signals, own, count = named(row), list[float](), list[float]()
         if not isinstance(row, RecordedRow):
-            for key in step_keys(tuple(row)):
+            keys = step_keys(tuple(row))
+            has_named = has_named or bool(keys)
+            for key in keys if has_named else other_step_keys(tuple(row)):
                 if (step := _number_of_step(row.get(key))) is not None:
                     (count if key == CALLS else own).append(step)
         if has_own is None and own and max(own) >= 0.0:

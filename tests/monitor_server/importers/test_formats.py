@@ -629,6 +629,29 @@ def test_a_signal_may_be_read_from_a_key_of_the_users(tmp_path):
     assert mapping.unused_overrides() == {"grad/norm": "absent"}
 
 
+def test_of_two_keys_of_a_signal_the_one_that_is_read_is_named_first(tmp_path):
+    """The report would name the reward with the penalty, which verl logs first."""
+    (tmp_path / "run.jsonl").write_text('{"step": 1, "critic/rewards/mean": 0.1, "critic/score/mean": 0.5}\n')
+    (log,) = find_logs([tmp_path / "run.jsonl"])
+    mapping = NameMapping()
+    (step,) = observe(log.read(ReadReport()), mapping.signals)
+    assert step.signals == {"reward/mean": 0.5}
+    assert mapping.keys_of_signals() == {"reward/mean": "critic/score/mean, critic/rewards/mean"}
+
+
+@pytest.mark.parametrize("name", ["iteration", "Iter", "train/iteration", "global_steps"])
+def test_an_iteration_is_a_step_where_there_is_no_other(tmp_path, name):
+    """A table with one row for each ten iterations would have a tenth of the steps."""
+    (tmp_path / "run.csv").write_text(f"{name},reward\n10,0.5\n20,0.6\n")
+    (log,) = find_logs([tmp_path / "run.csv"])
+    mapping = NameMapping()
+    assert [step.step for step in observe(log.read(ReadReport()), mapping.signals)] == [10, 20]
+    assert mapping.unknown() == []
+    (tmp_path / "both.jsonl").write_text(f'{{"step": 7, "{name}": 1}}\n{{"{name}": 2, "reward": 0.5}}\n')
+    (log,) = find_logs([tmp_path / "both.jsonl"])
+    assert [step.step for step in observe(log.read(ReadReport()), NameMapping().signals)] == [7]
+
+
 def test_rows_that_lack_the_key_of_the_users_have_no_number_of_another(tmp_path):
     """Two metrics are not one signal; in a log without the key the known name counts."""
     (tmp_path / "run.jsonl").write_text('{"step": 1, "mine": 0.5, "reward": 9.0}\n{"step": 2, "reward": 9.0}\n')

@@ -66,6 +66,28 @@ def test_the_raw_reward_stands_before_the_one_with_a_penalty():
         assert signals_of(row)["reward/mean"] == 0.5
 
 
+def test_what_trl_sums_over_a_response_is_no_signal():
+    """The detectors judge nats for each token, and the length of the responses is not logged beside them."""
+    row = {"objective/kl": 6.0, "objective/entropy": 103.0, "policy/entropy_avg": 0.5, "objective/scores": 0.3}
+    signals = {"entropy/mean": 0.5, "reward/mean": 0.3}
+    assert signals_of(row) == signals
+    assert signals_of(row, {"kl": "objective/kl", "entropy": "objective/entropy"}) == signals
+    assert signals_of({"objective_kl": 6.0}, {"kl": "objective_kl"}) == {}
+
+
+def test_the_ppo_of_older_releases_of_trl_has_names_of_its_own():
+    """It was named so up to TRL 0.11."""
+    row = {
+        "ppo/mean_scores": 0.3, "env/reward_mean": 0.3, "env/reward_std": 0.1, "ppo/policy/entropy": 0.5,
+        "ppo/policy/approxkl": 0.01, "ppo/policy/clipfrac": 0.1, "ppo/loss/policy": -0.01, "ppo/learning_rate": 1e-5,
+        "tokens/responses_len_mean": 50.0, "objective/kl": 6.0, "ppo/loss/value": 2.0, "ppo/val/clipfrac": 0.9,
+    }  # fmt: skip
+    assert signals_of(row) == {
+        "reward/mean": 0.3, "reward/std": 0.1, "entropy/mean": 0.5, "kl/old": 0.01, "ratio/clip_frac": 0.1,
+        "loss/policy": -0.01, "lr": 1e-5, "length/mean": 50.0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("section", ["", "train/"])
 def test_the_mean_loss_at_the_end_of_a_training_is_no_loss_of_its_last_step(section):
     """Transformers logs it with the run time, in MLflow and TensorBoard at the step that may have a loss of its own."""
