@@ -4,7 +4,6 @@ It reads logs, runs the live engine over them, and prints. It reads no labels an
 """
 
 import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +13,9 @@ from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine
-from monitor_server.detection.protocol import Observation, Severity
+from monitor_server.detection.protocol import Severity
 from monitor_server.importers.calibration_file import load_calibration
-from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
@@ -41,30 +40,35 @@ def run(
     """Print what the detectors would have found; the exit status is 1 if a log cannot be read."""
     runs: list[dict[str, Any]] = []
     read: list[RecordedLog] = []
+    mappings: list[NameMapping] = []
     status = 0
     try:
         loaded = load_calibration(calibration)
         overrides = parse_overrides(names or [])
         for log in find_logs([folder], list(overrides.values()), error):
+            mapping, report = NameMapping(overrides, log.aliases), ReadReport()
             try:
-                runs.append(backtest(log.name, _steps(log, overrides), engine=Engine(loaded)))
-                read.append(log)
+                steps = observe(log.read(report), mapping.signals, report)
+                runs.append(backtest(log.name, steps, engine=Engine(loaded)))
             except LogError as failure:  # the other logs are still read
                 error(failure)
                 status = 1
+                continue
+            read.append(log)
+            mappings.append(mapping)
+            for remark in report.remarks:
+                error(f"{log.name}: {remark}")
+        for line in name_unread_keys(mappings):
+            error(line)
         if runs and not any(entry["rows"] for entry in runs):
             raise LogError(without_steps(read[0]))
     except OSError as failure:
         raise CommandError(str(failure)) from failure
     if not runs:
         return status
-    report = {"runs": runs, "summary": summarise(runs)}
-    say(json.dumps(spell_non_finite(report), allow_nan=False) if as_json else _table(report))
+    result = {"runs": runs, "summary": summarise(runs)}
+    say(json.dumps(spell_non_finite(result), allow_nan=False) if as_json else _table(result))
     return status
-
-
-def _steps(log: RecordedLog, overrides: Mapping[str, str]) -> Iterator[Observation]:
-    return observe(log.read(ReadReport()), NameMapping(overrides, log.aliases).signals)
 
 
 def _table(report: dict[str, Any]) -> str:

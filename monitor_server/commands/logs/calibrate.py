@@ -35,7 +35,7 @@ from monitor_server.detection.expected_ranges import LEAST_RUNS, ExpectedRange, 
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Observation
 from monitor_server.durations import HOUR_SECONDS
-from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
@@ -118,21 +118,28 @@ def _score_logs(logs: Iterable[RecordedLog], overrides: Mapping[str, str]) -> di
     """Return the score of each run by its name; a log that is of no use is named and left out."""
     scores: dict[str, RunScore] = {}
     known = KnownRuns()
+    mappings: list[NameMapping] = []
     for log in logs:
         report, name, fingerprint = ReadReport(), f"{log.path} {log.name}", Fingerprint()
-        steps = observe(log.read(report), NameMapping(overrides, log.aliases).signals)
+        mapping = NameMapping(overrides, log.aliases)
+        steps = observe(log.read(report), mapping.signals, report)
         try:
             score = score_run(_noted(steps, fingerprint.update))
         except LogError as failure:  # the other logs are still read
             error(f"{failure}; it was left out")
             continue
+        mappings.append(mapping)
         if (unusable := _unusable(report, score)) is not None:
             error(f"{name} {unusable}")
             continue
         scores[name] = score
+        for remark in report.remarks:
+            error(f"{name}: {remark}")
         if (same := known.add(name, fingerprint)) is not None:
             error(f"{same.reason}: a warranty needs other runs")
             del scores[same.left_out]
+    for line in name_unread_keys(mappings):
+        error(line)
     return scores
 
 

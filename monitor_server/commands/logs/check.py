@@ -20,7 +20,7 @@ from monitor_server.commands.terminal import error, say
 from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.importers.calibration_file import load_calibration
-from monitor_server.importers.mapping import parse_overrides
+from monitor_server.importers.mapping import name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
 from monitor_server.log_check.examination import Examination, Outcome, examine
@@ -208,7 +208,7 @@ def _status(examinations: Sequence[Examination], fail_on: FailOn | None, *, is_c
     outcomes = {found.outcome for found in examinations}
     if Outcome.CRITICAL in outcomes or (fail_on is FailOn.WARNING and Outcome.WARNING in outcomes):
         return EXIT_FAILED
-    unread = set.intersection(*(set(found.mapping.unused_overrides()) for found in examinations))
+    unread = name_unread_keys([found.mapping for found in examinations])
     return EXIT_NOT_OBSERVED if Outcome.NOT_OBSERVED in outcomes or unread or not is_complete else 0
 
 

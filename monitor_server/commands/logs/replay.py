@@ -16,7 +16,7 @@ from monitor_server.commands.errors import CommandError, RequestRefusedError
 from monitor_server.commands.logs.paths import log_path
 from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import error, printable, say
-from monitor_server.importers.mapping import NameMapping, parse_overrides
+from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
@@ -28,7 +28,6 @@ __all__ = ["replay_log", "run"]
 LEAST_PACE, MOST_PACE = 0.001, 100_000.0  # steps a second
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
-PROBLEMS_SHOWN = 3
 ANSWER_SECONDS = 60.0
 # The collector stores a batch and then runs the detectors on it; after this time without a new step they have ended.
 DETECTION_SECONDS = 5.0
@@ -56,12 +55,14 @@ def run(
     if not project.isprintable():
         raise CommandError(f"--project must have printable characters, got {printable(project)}")
     has_failed = has_steps = False
+    mappings: list[NameMapping] = []
     try:
         overrides = parse_overrides(names or [])
         for log in find_logs(logs, list(overrides.values()), error):
             mapping = NameMapping(overrides, log.aliases, keep_unknown=True)
             try:
                 has_steps |= replay_log(log, mapping, url=url, project=project, pace=pace)
+                mappings.append(mapping)
             except LogError as failure:  # the other logs are still sent
                 error(failure)
                 has_failed = True
@@ -69,6 +70,8 @@ def run(
         raise
     except OSError as failure:
         raise CommandError(str(failure)) from failure
+    for line in name_unread_keys(mappings):
+        error(line)
     return 0 if has_steps and not has_failed else 1
 
 
@@ -136,10 +139,8 @@ def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:
 
 def _say_notes(report: ReadReport, unusable: set[str]) -> None:
     """Print the parts of a log that were not read, and those that no collector accepts."""
-    for problem in report.problems[:PROBLEMS_SHOWN]:
-        say(f"  passed over: {printable(problem)}")
-    for note in report.notes:
-        say(f"  {note}")
+    for remark in report.remarks:
+        say(f"  {printable(remark)}")
     if unusable:
         first = printable(min(unusable), longest=60)
         say(

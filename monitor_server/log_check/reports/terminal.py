@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor_server.detection.protocol import Phase, Severity
+from monitor_server.importers.mapping import name_unread_keys
 from monitor_server.log_check.advice import gaps, saving
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
 from monitor_server.log_check.reports.wording import (
@@ -210,11 +211,7 @@ def _print_names(console: Console, found: Examination) -> None:
         more = f" and {len(unknown) - NAMES} more" if len(unknown) > NAMES else ""
         listed = ", ".join(printable(key, longest=LONGEST_NAME) for key in unknown[:NAMES])
         console.print(Padding(Text(f"not signals: {listed}{more} (--map SIGNAL=KEY reads one)"), (0, 0, 0, 2)))
-    for signal, key in found.mapping.unused_overrides().items():
-        console.print(Padding(Text(f"--map {signal}={printable(key)}: no row has this key", style="red"), (0, 0, 0, 2)))
-    for problem in found.report.problems[:3]:
-        console.print(Padding(Text(f"passed over: {printable(problem)}", style="dark_orange"), (0, 0, 0, 2)))
-    if found.report.problem_count > 3:  # noqa: PLR2004 - the number of problems that are shown
-        console.print(Padding(Text(f"{found.report.problem_count} places were passed over"), (0, 0, 0, 2)))
-    for note in found.report.notes:
-        console.print(Padding(Text(note, style="dark_orange"), (0, 0, 0, 2)))
+    for line in name_unread_keys([found.mapping]):
+        console.print(Padding(Text(printable(line), style="red"), (0, 0, 0, 2)))
+    for remark in found.report.remarks:
+        console.print(Padding(Text(printable(remark), style="dark_orange"), (0, 0, 0, 2)))

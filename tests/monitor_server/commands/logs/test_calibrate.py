@@ -309,6 +309,23 @@ def test_signals_are_read_from_keys_of_your_own(tmp_path, capsys):
     assert "--map must name a signal" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["backtest", "calibrate"])
+def test_places_that_were_passed_over_and_unread_keys_are_named(tmp_path, capsys, monkeypatch, command):
+    """A half-read run without its reward would look healthy."""
+    monkeypatch.chdir(tmp_path)
+    runs = write_runs(tmp_path / "runs", 2)
+    with (runs / "run00" / "data.jsonl").open("a") as file:
+        file.write("{damaged\n" * 5 + '{"step": 39, "reward/mean": 9.0}\n')
+    arguments = [str(runs), "--map", "reward/mean=typo", "--map", "loss/policy=loss/policy"]
+    main([command, *arguments])
+    printed = " ".join(capsys.readouterr().err.split())
+    assert printed.count("passed over: data.jsonl, line 4") == 3
+    assert "5 places were passed over" in printed
+    assert "1 row has the same step as the previous row but other values" in printed
+    assert printed.count("--map reward/mean=typo: no row has this key") == 1
+    assert "--map loss/policy" not in printed
+
+
 def test_a_log_that_cannot_be_read_costs_no_other_log(tmp_path, capsys):
     """It is named and left out, as a log without a step is."""
     runs = write_runs(tmp_path / "runs", 5)

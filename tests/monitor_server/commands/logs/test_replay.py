@@ -107,8 +107,10 @@ def test_keys_that_are_no_names_cost_no_step(start_collector, tmp_path, capsys):
     keys = ["\ud800", "\x1b[31mred", "k" * 201, " ", " blank"]
     rows = [{"step": step, "reward/mean": 0.5} | dict.fromkeys(keys, 1.0) for step in range(3)]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["replay", str(log), "--url", live.url]) == 0
-    assert "keys were left out, the first" in capsys.readouterr().out
+    assert main(["replay", str(log), "--url", live.url, "--map", "grad/norm=typo"]) == 0
+    printed = capsys.readouterr()
+    assert "keys were left out, the first" in printed.out
+    assert "--map grad/norm=typo: no row has this key" in printed.err
     (run,) = live.get("/runs")["items"]
     assert (run["last_step"], live.get(f"/runs/{run['id']}")["signals"]) == (2, ["reward/mean"])
 
