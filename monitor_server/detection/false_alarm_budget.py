@@ -109,7 +109,7 @@ class Warranty:
             stated += f" ({self.gpu_hours_per_page:,.6g} GPU-hours)"
         if self.is_in_force:
             return f"{stated}, from {self.runs} healthy runs with {self.steps:,} steps"
-        needed = math.ceil(self.steps_per_page)
+        needed = math.ceil(self.steps_per_page) if math.isfinite(self.steps_per_page) else math.inf
         if self.steps >= needed:
             return (
                 f"no warranty yet: {self.runs} healthy runs with {self.steps:,} of {needed:,} steps, "

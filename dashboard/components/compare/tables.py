@@ -65,7 +65,8 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
     rows = []
     for item in runs:
         held = alerts.get(item.run["id"], ())
-        warned = [alert["warned_step"] for alert in held if alert["warned_step"] is not None]
+        # An older collector does not state the step.
+        warned = [step for alert in held if (step := alert.get("warned_step")) is not None]
         series = item.series.get(REWARD)
         rewards = [value for value in (series["values"] if series else []) if math.isfinite(value)]
         cells = [
