@@ -28,6 +28,13 @@ def steps(first, last, names=("alpha/a", "alpha/b")):
     ]
 
 
+def with_reward(records):
+    """Add a reward to records, which the vital signs show."""
+    for record in records:
+        record["scalars"]["reward/mean"] = 0.5
+    return records
+
+
 def open_workspace(collector, visit, run_id, query=""):
     visit.page.goto(f"{collector.url}/runs/{run_id}{query}")
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
@@ -132,9 +139,7 @@ def test_pushed_values_that_a_line_cannot_show_are_marked_and_what_lies_between_
 
 def test_a_zoom_in_one_panel_is_the_zoom_of_all_and_reads_raw_values(collector, visit):
     """Of 3,000 steps a panel has at most 600 points; zoomed to a hundred, it has every one of them."""
-    records = steps(0, 3000)
-    for record in records:
-        record["scalars"]["reward/mean"] = 0.5
+    records = with_reward(steps(0, 3000))
     run_id = collector.run(run="zoomed", records=records)
     open_workspace(collector, visit, run_id)
     is_drawn(visit, "alpha/a", "graph.data[0].x.length <= 600")
@@ -263,9 +268,7 @@ def test_a_zoom_by_time_is_that_of_the_readers_clock(collector, visit, zone):
 
 def test_a_zoom_by_steps_is_none_of_an_axis_of_times(collector, visit):
     """Another axis shows everything; the vital signs, which are drawn by steps, then have a zoom of their own."""
-    records = steps(0, 300)
-    for record in records:
-        record["scalars"]["reward/mean"] = 0.5
+    records = with_reward(steps(0, 300))
     run_id = collector.run(run="axes", records=records)
     open_workspace(collector, visit, run_id)
     is_drawn(visit, "alpha/a")
@@ -309,9 +312,7 @@ def test_the_axis_may_be_the_tokens_where_the_trainer_logs_them(collector, visit
 
 def test_steps_may_have_a_logarithmic_axis_that_shares_its_zoom(collector, visit):
     """A zoom to the steps 10 to 100 in a panel is that of the vital signs, whose axis is linear."""
-    records = steps(0, 200)
-    for record in records:
-        record["scalars"]["reward/mean"] = 0.5
+    records = with_reward(steps(0, 200))
     run_id = collector.run(run="early", records=records)
     open_workspace(collector, visit, run_id, "?x=log")
     is_drawn(visit, "alpha/a", "graph._fullLayout.xaxis.type === 'log'")
@@ -378,9 +379,7 @@ def test_no_step_is_left_out_of_what_many_steps_at_once_have_drawn(collector, vi
 
 def test_a_finger_scrolls_the_page_over_every_chart(collector, visit):
     """A swipe over the vital signs, a panel or a comparison zooms nothing."""
-    records = steps(0, 30)
-    for record in records:
-        record["scalars"]["reward/mean"] = 0.5
+    records = with_reward(steps(0, 30))
     run_id = collector.run(run="touched", records=records)
     page = visit.page
     page.set_viewport_size({"width": 390, "height": 700})

@@ -68,7 +68,7 @@ class ComparisonChoice:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The present state of the runs, their alerts by the runs' ids, and the choosable signals."""
+    """The present state of the runs, their alerts by the runs' ids, and the names of the signals that can be chosen."""
 
     choice: ComparisonChoice
     runs: Sequence[Compared]
@@ -118,10 +118,7 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
             runs = list(await asyncio.gather(*(_finer(api, run, choice, choice.zoom) for run in runs)))
     names = sorted({name for run in present for name in run.get("signals") or []})
     return Comparison(
-        choice,
-        runs,
-        {run["id"]: alerts for run, (*_, alerts) in zip(present, read, strict=True)},
-        choosable(names),
+        choice, runs, {run["id"]: alerts for run, (*_, alerts) in zip(present, read, strict=True)}, choosable(names)
     )
 
 

@@ -90,6 +90,13 @@ def test_ranks_of_some_runs_that_send_to_three_collectors_are_stored_once_each_a
         assert sorted((record.rank, record.step) for record in found) == sorted(sent)
 
 
+def _lock(store, run):
+    """Lock a run as another collector does, which waits for a moment."""
+    with store.write() as others:
+        others.limit_lock_waits(0.05)
+        others.runs.lock(wire.run_id("default", run))
+
+
 def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clock):
     """Also where another collector extends the log of the second one: two orders would be a deadlock."""
     first, second = RUNS[:2]
@@ -99,16 +106,11 @@ def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clo
     _append_as_the_writer_does(stores[0], here, [create_batch(clock, 1, run=second)])
     append(stores[0], here, create_batch(clock, 1, run=first), create_batch(clock, 2, run=second))
 
-    def lock_first():
-        with stores[1].write() as others:
-            others.limit_lock_waits(0.05)
-            others.runs.lock(wire.run_id("default", first))
-
     with stores[0].write() as repositories:
         here.append_deferred(repositories, create_batch(clock, 2, run=first))
         here.append_deferred(repositories, create_batch(clock, 3, run=second))
         with pytest.raises(Unavailable, match="lock"):
-            lock_first()
+            _lock(stores[1], first)
         here.flush(repositories)
 
 
@@ -118,16 +120,11 @@ def test_the_runs_of_batches_are_locked_before_the_run_that_a_person_changes(sto
     log = Log(settings=Settings(), clock=clock)
     append(stores[0], log, create_batch(clock, 0, run=first))
 
-    def lock_first():
-        with stores[1].write() as others:
-            others.limit_lock_waits(0.05)
-            others.runs.lock(wire.run_id("default", first))
-
     with stores[0].write() as repositories:
         log.append_deferred(repositories, create_batch(clock, 1, run=first))
         log.prepare_change(repositories, wire.run_id("default", second))
         with pytest.raises(Unavailable, match="lock"):
-            lock_first()
+            _lock(stores[1], first)
 
 
 def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, clock, monkeypatch):
