@@ -275,6 +275,11 @@ class Settings(BaseSettings):
     pending_steps: int = Field(
         default=0, ge=0, description="Steps for which a finding that is not critical must hold before its alert fires"
     )
+    keep_firing_steps: int = Field(
+        default=0,
+        ge=0,
+        description="Steps for which an alert that is not critical still fires after its finding was last seen",
+    )
     tick_seconds: float = Field(
         default=1.0, gt=0, le=DAY_SECONDS, description="Seconds between two checks of deadlines and stalled runs"
     )

@@ -1,7 +1,8 @@
 """The alerts of one run during its projection: opened by a finding, kept while the finding holds, then resolved.
 
 A finding that comes back opens another alert, which refers to the earlier one. Detectors decide how long a condition
-must last before they report a finding; ``pending_steps`` of the settings asks for more steps.
+must last before they report a finding; ``pending_steps`` of the settings asks for more steps, and
+``keep_firing_steps`` joins findings that come and go into one alert.
 """
 
 import uuid
@@ -49,7 +50,9 @@ class Lifecycle:
         transitions: The transitions so far, in order; after `save`, with the alerts as they were written.
     """
 
-    def __init__(self, open_alerts: Iterable[Alert], run_id: str, *, pending_steps: int = 0) -> None:
+    def __init__(
+        self, open_alerts: Iterable[Alert], run_id: str, *, pending_steps: int = 0, keep_firing_steps: int = 0
+    ) -> None:
         """Begin with the open alerts of a run.
 
         Args:
@@ -58,9 +61,12 @@ class Lifecycle:
             pending_steps: The number of further steps for which a finding must hold before it fires. Critical findings,
                 findings of the clock, and findings of the user's own rules, which have their own duration, fire at
                 once.
+            keep_firing_steps: The number of steps for which an alert still fires after its finding was last seen.
+                Critical alerts, and the findings that are never pending, end at once.
         """
         self._run_id = run_id
         self._pending_steps = pending_steps
+        self._keep_firing_steps = keep_firing_steps
         self._open_alerts = {alert.kind: alert for alert in open_alerts}
         self._unsaved: dict[str, Alert] = {}
         self._opened: dict[str, Alert] = {}
@@ -116,6 +122,8 @@ class Lifecycle:
         for alert in [alert for alert in self._open_alerts.values() if concerns(alert.kind)]:
             is_taken_back = rewinds and alert.severity_step >= step
             found = None if is_taken_back else held.pop(alert.kind, None)
+            if found is None and not is_taken_back and self._still_fires(alert, step):
+                continue
             change = self._change(alert, found, step)
             changed = _update(alert, found, step)
             if change is None:
@@ -212,6 +220,11 @@ class Lifecycle:
         is_held = alert.stage == Stage.PENDING and step - alert.opened_step >= self._pending_steps
         return Change.HELD if is_held else None
 
+    def _still_fires(self, alert: Alert, step: int) -> bool:
+        """Whether an alert whose finding is not there any more is kept for this step."""
+        is_kept = alert.stage != Stage.PENDING and not _is_immediate(alert.kind, alert.severity)
+        return is_kept and step - alert.last_step <= self._keep_firing_steps
+
     def _advance(self, alert: Alert, change: Change, entry: HistoryEntry) -> Alert:
         changed = advance(alert, change)
         self._changes.setdefault(alert.id, []).append(_UnsavedChange(change, entry))
@@ -234,9 +247,8 @@ class Lifecycle:
             self.transitions.append(AlertTransition(change="resolved", alert=changed, at=now))
 
     def _open(self, finding: Finding, *, phase: str, step: int, now: float) -> Alert:
-        is_of_rule = finding.kind.startswith(RULE_PREFIX)
-        is_urgent = finding.severity is Severity.CRITICAL or is_of_rule or is_clock_kind(finding.kind)
-        stage = Stage.PENDING if self._pending_steps > 0 and not is_urgent else Stage.FIRING
+        is_pending = self._pending_steps > 0 and not _is_immediate(finding.kind, finding.severity)
+        stage = Stage.PENDING if is_pending else Stage.FIRING
         opened = Alert(
             id=uuid.uuid4().hex[:16],
             run_id=self._run_id,
@@ -256,6 +268,11 @@ class Lifecycle:
         self._opened[opened.id] = opened
         self._keep(opened)
         return opened
+
+
+def _is_immediate(kind: str, severity: str) -> bool:
+    """Whether an alert fires with its first finding and ends with its last one, whatever the settings ask for."""
+    return severity == Severity.CRITICAL or kind.startswith(RULE_PREFIX) or is_clock_kind(kind)
 
 
 def _is_found_in_silence(alert: Alert) -> bool:

@@ -211,7 +211,12 @@ class Projection:
         return RunContext(
             repositories=repositories,
             run=run,
-            alerts=Lifecycle(repositories.alerts.open(run.id), run.id, pending_steps=self._settings.pending_steps),
+            alerts=Lifecycle(
+                repositories.alerts.open(run.id),
+                run.id,
+                pending_steps=self._settings.pending_steps,
+                keep_firing_steps=self._settings.keep_firing_steps,
+            ),
             positions=self._positions.of(repositories, run),
             now=now,
             is_watched=self._is_watched(),

@@ -59,6 +59,43 @@ def test_a_finding_that_comes_back_opens_another_alert(working):
         assert alerts.firing[0].id != first
 
 
+def test_a_warning_keeps_firing_for_as_many_steps_as_the_settings_demand():
+    """Findings with at most two steps between them are one alert; it ends at the third step without a finding."""
+    alerts = Lifecycle((), "r", keep_firing_steps=2)
+    _reconcile(alerts, [_finding()], step=1)
+    assert [_reconcile(alerts, [_finding(step=step)] if step == 4 else [], step=step) for step in range(2, 7)] == [
+        []
+    ] * 5
+    assert [(alert.opened_step, alert.last_step) for alert in alerts.firing] == [(1, 4)]
+    assert _reconcile(alerts, [], step=7) == [("a", "resolved", "warning")]
+    assert [each.change for each in alerts.transitions] == ["opened", "resolved"]
+
+
+@pytest.mark.parametrize(
+    ("finding", "rewinds"),
+    [
+        (_finding(severity=Severity.CRITICAL, step=3), False),
+        (_finding(kind="rule:low", step=3), False),
+        (_finding(kind="telemetry_stale", step=3), False),
+        (_finding(step=3), True),
+    ],
+    ids=["critical", "rule", "clock", "rewind"],
+)
+def test_these_alerts_end_with_their_finding_whatever_the_settings_demand(finding, rewinds):
+    """A page must not outlast its cause, rules have durations of their own, and replaced steps do not count."""
+    alerts = Lifecycle((), "r", keep_firing_steps=9)
+    _reconcile(alerts, [finding], step=3)
+    ended = [(finding.kind, "resolved", str(finding.severity))]
+    assert _reconcile(alerts, [], step=2 if rewinds else 4, rewinds=rewinds) == ended
+
+
+def test_a_pending_alert_ends_with_its_finding():
+    """It has not fired, so it cannot keep firing."""
+    alerts = Lifecycle((), "r", pending_steps=3, keep_firing_steps=3)
+    _reconcile(alerts, [_finding()], step=1)
+    assert _reconcile(alerts, [], step=2) == [("a", "resolved", "warning")]
+
+
 def test_what_is_found_again_after_a_rewind_opens_another_alert(working, store):
     """The run goes back to step 3 below the alert of step 5, and to step 4 below the step at which it was critical."""
     with working() as alerts:

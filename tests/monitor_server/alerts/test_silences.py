@@ -193,6 +193,16 @@ def test_a_finding_is_pending_for_as_many_steps_as_the_settings_demand(start_col
     eventually(lambda: alert(live)["run"] == "critical" and alert(live)["stage"] == "firing")
 
 
+def test_findings_that_come_and_go_are_one_alert_where_the_settings_say_so(start_collector, scripted):
+    """The setting reaches the alerts of a run."""
+    live = start_collector(engine=scripted, keep_firing_steps=2)
+    for number, warn in enumerate((1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0), start=1):
+        step(live, number, warn=warn)
+    found = eventually(lambda: alert(live)["state"] == "resolved" and alert(live))
+    assert (found["opened_step"], found["last_step"], found["resolved_step"]) == (1, 4, 7)
+    assert [entry["change"] for entry in history(live, found["id"])] == ["opened", "resolved"]
+
+
 def test_the_stream_says_that_an_alert_is_silenced(live):
     """The event of the silence has the alert's stage."""
     step(live, 1, warn=1.0)
