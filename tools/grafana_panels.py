@@ -80,7 +80,11 @@ OF_A_RUN: Final = (
 COLLECTOR: Final = (
     Panel(
         title="Up",
-        queries={'up{job="rlvitals"}': "{{instance}}"},
+        queries={
+            'up{job="rlvitals"} or up and on (job, instance) present_over_time(rlvitals_open_connections[1d])': (
+                "{{instance}}"
+            )
+        },
         description="1 for each collector that Prometheus can scrape, else 0.",
     ),
     Panel(
