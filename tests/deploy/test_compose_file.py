@@ -16,6 +16,7 @@ from tests.deploy.conftest import ROOT
 from tests.ports import reserved_port
 
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+SQLITE = "deploy/compose/sqlite.yml"
 LOCKS = {
     "requirements/collector.txt": ["numpy", "msgspec", "rlvitals[server,dashboard,postgres,notify,oidc,otel]"],
     "requirements/trainer.txt": ["rlvitals[trainer]"],
@@ -70,6 +71,20 @@ def test_the_page_stops_and_deletes_the_services_of_every_profile():
     """Without the option Compose leaves what a profile has started, and the volumes of these services."""
     commands = re.findall(r"^docker compose (.*down.*?) +#", (ROOT / "docs/docker.md").read_text(), re.MULTILINE)
     assert commands == ["--profile '*' down", "--profile '*' down --volumes"]
+
+
+def test_no_page_names_files_beside_which_compose_reads_no_settings():
+    """By -f or COMPOSE_FILE alone Compose leaves out docker-compose.override.yml, and nobody was notified on SQLite."""
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "docker-compose.yml", ROOT / SQLITE]
+    text = "\n".join(page.read_text() for page in pages)
+    assert re.findall(r"docker compose.* (?:-f|--file) .*|COMPOSE_FILE=.*", text) == []
+    assert text.count(f"cp -i {SQLITE} docker-compose.override.yml") == 2
+
+
+def test_git_does_not_track_what_the_pages_tell_to_write():
+    """A changed file that git tracks would stop the `git pull` of an upgrade; a secret would be committed."""
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {"docker-compose.override.yml", ".env", "/notifications/", "*.secret"} <= set(ignored)
 
 
 def test_the_checks_of_health_do_not_ask_a_proxy(collector):
