@@ -83,8 +83,65 @@ def test_no_page_names_files_beside_which_compose_reads_no_settings():
 
 def test_git_does_not_track_what_the_pages_tell_to_write():
     """A changed file that git tracks would stop the `git pull` of an upgrade; a secret would be committed."""
-    ignored = (ROOT / ".gitignore").read_text().splitlines()
-    assert {"docker-compose.override.yml", ".env", "/notifications/", "*.secret"} <= set(ignored)
+    ignored = set((ROOT / ".gitignore").read_text().splitlines())
+    assert {"docker-compose.override.yml", ".env", "/notifications/", "*.secret", "local.yml", "local.yaml"} <= ignored
+    changed = re.compile(r"sed -i.* deploy/|change `\w+` in the \[rules\]")
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    assert [page.name for page in pages if changed.search(page.read_text())] == []
+
+
+@pytest.fixture
+def start_prometheus(deploy, tmp_path, monkeypatch):
+    """Return a function that runs the entrypoint of Prometheus, which returns its arguments and rules."""
+    program = tmp_path / "bin" / "prometheus"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+    def start(**variables):
+        entrypoint = [word.replace("$$", "$") for word in SERVICES["prometheus"]["entrypoint"]]
+        folders = {"/etc/prometheus": str(deploy / "prometheus"), "/tmp/prometheus": str(tmp_path / "prometheus")}  # noqa: S108 - the container's
+        for folder, own in folders.items():
+            entrypoint = [word.replace(folder, own) for word in entrypoint]
+        defaults = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", str(SERVICES["prometheus"]["environment"])))
+        command = [*entrypoint, *SERVICES["prometheus"]["command"]]
+        done = subprocess.run(
+            command, env=os.environ | defaults | variables, capture_output=True, text=True, timeout=60, check=True
+        )
+        return done.stdout.split(), (tmp_path / "prometheus/rules/rlvitals.yml").read_text()
+
+    return start
+
+
+def test_the_links_of_alerts_are_set_by_variables(start_prometheus, deploy):
+    """Nobody changes the rules, which git tracks; by default they are as in the repository."""
+    arguments, rules = start_prometheus()
+    assert arguments == SERVICES["prometheus"]["command"]
+    shipped = (deploy / "prometheus/rules/rlvitals.yml").read_text()
+    assert rules == shipped
+    _, rules = start_prometheus(RLVITALS_PORT="8700")
+    assert rules == shipped.replace("127.0.0.1:8600", "127.0.0.1:8700")
+    runbooks = "https://git.example.org/docs/runbooks"
+    _, rules = start_prometheus(RLVITALS_PUBLIC_URL="https://vitals.example.org/", RUNBOOKS_URL=runbooks)
+    expected = shipped.replace("http://127.0.0.1:8600/", "https://vitals.example.org/")
+    assert rules == expected.replace("url: docs/runbooks/", f"url: {runbooks}/")
+
+
+def test_a_command_that_fails_ends_an_upgrade(tmp_path):
+    """The commands of the page are joined: after a pull that git refuses, Compose would build the old version again."""
+    section = (ROOT / "docs/docker.md").read_text().partition("## Upgrade")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert [block.split()[:2] for block in blocks] == [["git", "clone"], ["git", "pull"]]
+    (tmp_path / "git").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "docker").write_text("#!/bin/sh\ntouch called\n")
+    for program in tmp_path.iterdir():
+        program.chmod(0o755)
+    for block in blocks:
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", "-c", block], cwd=tmp_path, env=os.environ | path, timeout=60, check=False)
+        assert done.returncode == 1
+    assert not (tmp_path / "called").exists()
 
 
 def test_the_checks_of_health_do_not_ask_a_proxy(collector):
