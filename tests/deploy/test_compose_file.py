@@ -128,6 +128,20 @@ def test_the_links_of_alerts_are_set_by_variables(start_prometheus, deploy):
     assert rules == expected.replace("url: docs/runbooks/", f"url: {runbooks}/")
 
 
+def test_a_restore_without_its_backup_removes_nothing(tmp_path):
+    """The commands of the page end before the database is dropped, and the collector does not start on an empty one."""
+    section = (ROOT / "docs/docker.md").read_text().partition("## Backup and restore")[2].partition("\n## ")[0]
+    blocks = [block for block in re.findall(r"```sh\n(.*?)```", section, re.DOTALL) if "stop collector" in block]
+    assert len(blocks) == 2
+    (tmp_path / "docker").write_text("#!/bin/sh\ntouch called\n")
+    (tmp_path / "docker").chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for block in blocks:
+        done = subprocess.run(["sh", "-c", block], cwd=tmp_path, env=os.environ | path, timeout=60, check=False)
+        assert done.returncode == 1
+    assert not (tmp_path / "called").exists()
+
+
 def test_a_command_that_fails_ends_an_upgrade(tmp_path):
     """The commands of the page are joined: after a pull that git refuses, Compose would build the old version again."""
     section = (ROOT / "docs/docker.md").read_text().partition("## Upgrade")[2].partition("\n## ")[0]

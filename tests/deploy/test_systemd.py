@@ -1,5 +1,6 @@
 """The systemd unit is valid and confined, and starts a command that the package installs."""
 
+import os
 import re
 import subprocess
 import sys
@@ -46,3 +47,21 @@ def test_the_unit_sets_what_the_collector_reads():
     names = re.findall(r"^Environment=(\w+)=", text, re.MULTILINE)
     assert set(names) <= {f"RLVITALS_{name.upper()}" for name in Settings.model_fields}
     assert names == ["RLVITALS_DATABASE_URL"]
+
+
+def test_a_restore_without_its_backup_removes_nothing(tmp_path):
+    """The commands of the page end before the database is removed, and the service does not start on an empty one."""
+    page = (ROOT / "docs/deployment.md").read_text()
+    (block,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "systemctl stop" in block]
+    database = tmp_path / "var/lib/rlvitals/rlvitals.db"
+    database.parent.mkdir(parents=True)
+    database.touch()
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    assert block.count("/var/") == 3
+    commands = block.replace("/var/", f"{tmp_path}/var/")
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", commands], cwd=tmp_path, env=os.environ | path, timeout=60, check=False)
+    assert done.returncode == 1
+    assert database.exists()
+    assert not (tmp_path / "called").exists()
