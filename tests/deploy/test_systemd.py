@@ -49,6 +49,14 @@ def test_the_unit_sets_what_the_collector_reads():
     assert names == ["RLVITALS_DATABASE_URL"]
 
 
+def test_the_page_makes_the_file_of_settings():
+    """The commands beside the service read it, and a shell ends at a file that is absent."""
+    (path,) = re.findall(r"^EnvironmentFile=-(\S+)$", UNIT.read_text(), re.MULTILINE)
+    page = (ROOT / "docs/deployment.md").read_text()
+    made = page.index(f"mkdir -p {path.rpartition('/')[0]} && touch {path} && chmod 600 {path}\n")
+    assert made < page.index("systemctl enable --now rlvitals") < page.index(f". {path};")
+
+
 def test_a_restore_without_its_backup_removes_nothing(tmp_path):
     """The commands of the page end before the database is removed, and the service does not start on an empty one."""
     page = (ROOT / "docs/deployment.md").read_text()
