@@ -22,8 +22,8 @@ $(VENV)/.run: pyproject.toml requirements/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (about a minute the first time)"
-	@$(PIP) torch==2.13.0
+	@echo "installing into $(VENV); torch is gigabytes on Linux unless TORCH_INDEX_URL names an index of builds for the CPU"
+	@$(PIP) torch==2.13.0 $(if $(TORCH_INDEX_URL),--no-deps --index-url $(TORCH_INDEX_URL))
 	@$(PIP) -e '.[all]'
 	@touch $@
 
