@@ -72,7 +72,10 @@ class ReadReport:
         impossible_shares: Shares below 0 or above 1; percentages, for example.
         first_impossible: The row of the first of these, counted from 1, its signal and the share.
         step_rows: Rows with a step, given or numbered.
-        steps_back: Those of them whose step is lower than that of the row before.
+        steps_back: Those of them whose step is lower than that of the row before, other than in a new epoch.
+        restarts: Those of the rows with a lower step whose step is not above the first of the log.
+        epoch_rows: Rows with which the steps of an epoch begin again, so that they are counted on.
+        first_epoch: The first of these rows, counted from 1.
         is_thinned: Whether a collector has removed steps of the run, so that the log lacks steps of the live detection.
         is_quarantined: Whether a collector could not process the run any more, so that the log lacks its later steps.
     """
@@ -92,6 +95,9 @@ class ReadReport:
     first_impossible: tuple[int, str, float] | None = None
     step_rows: int = 0
     steps_back: int = 0
+    restarts: int = 0
+    epoch_rows: int = 0
+    first_epoch: int | None = None
     is_thinned: bool = False
     is_quarantined: bool = False
 
@@ -119,6 +125,11 @@ class ReadReport:
         """Count a share that no part of a whole can have."""
         self.impossible_shares += 1
         self.first_impossible = self.first_impossible or (row, signal, share)
+
+    def add_epoch(self, row: int) -> None:
+        """Count a row with which the steps of an epoch begin again."""
+        self.epoch_rows += 1
+        self.first_epoch = self.first_epoch or row
 
     @property
     def remarks(self) -> list[str]:
@@ -173,10 +184,18 @@ class ReadReport:
                 f"{signal} = {share:g}, and the detectors cannot judge them. Log a share of one instead of "
                 "a percentage, or name the right key with --map"
             )
-        if self.steps_back > LEAST_STEPS_BACK and self.steps_back * ROWS_PER_STEP_BACK > self.step_rows:
+        if self.first_epoch is not None:
             notes.append(
-                f"{_rows(self.steps_back)} a lower step than the previous row, and each begins a new attempt, so that "
-                "little or nothing is found. Sort the rows by their step, and keep the rows of one run in one log"
+                f"{_rows(self.epoch_rows)} a lower step than the previous row and a later epoch, first row "
+                f"{self.first_epoch:,}; from there on the steps are counted on from those of the epoch before. Log a "
+                "step that counts through all epochs"
+            )
+        is_unsorted = self.steps_back * ROWS_PER_STEP_BACK > self.step_rows and self.steps_back > LEAST_STEPS_BACK
+        if is_unsorted or self.restarts > LEAST_STEPS_BACK:
+            notes.append(
+                f"{_rows(self.steps_back)} a lower step than the previous row, and each begins a new attempt; in short "
+                "attempts little or nothing is found. Sort the rows by their step, keep the rows of one run in one "
+                "log, and log a step that counts through all epochs"
             )
         return notes
 

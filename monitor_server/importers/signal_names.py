@@ -24,6 +24,7 @@ __all__ = [
     "is_known",
     "number",
     "other_step_keys",
+    "outer_keys",
     "read_signals",
     "signal_of",
     "signals_of",
@@ -38,6 +39,8 @@ STEP_KEYS = ("step", "global_step", "training_global_step", "trainer_global_step
 # What loops call a step if they log none of the names above. "steps" is not among them: in logs of agents it is the
 # length of an episode.
 OTHER_STEP_KEYS = ("iteration", "iter", "global_steps")
+# What loops count around a step that begins again with each of these.
+OUTER_KEYS = ("epoch", *OTHER_STEP_KEYS)
 
 # Canonical name → keys, the most trusted first: the raw reward before one with a subtracted KL penalty.
 _KEYS: dict[str, tuple[str, ...]] = {
@@ -191,6 +194,12 @@ def step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
 def other_step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     """Return the keys of a row that may hold its step in a log without any of `step_keys`, the most trusted first."""
     return tuple(key for name in OTHER_STEP_KEYS for key in keys if name in _spellings(key))
+
+
+@lru_cache(maxsize=256)
+def outer_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the keys of a row that may count the loops in each of which the steps begin again, epochs first."""
+    return tuple(key for name in OUTER_KEYS for key in keys if name in _spellings(key))
 
 
 def signal_of(key: str) -> str | None:

@@ -1,11 +1,11 @@
 """Turns the rows of a log into steps.
 
 Rows of the same step are one step, and the first value of each signal counts. A step that goes back starts a new
-attempt, and so does a higher whole number under the key ``attempt``. In a log with steps, a row without one belongs to
-the step before, unless it repeats one of its signals; a row with W&B's count alone belongs to it even then. Other rows
-without a whole step are numbered, and their numbers never go back. A row with a step below 0 is left out, as the SDK
-drops it. Rows of an evaluation, and of other ranks beside rank 0, are left out. The report of the log names the rows
-that this changes.
+attempt, and so does a higher whole number under the key ``attempt``. Steps that begin again in each epoch are counted
+on. In a log with steps, a row without one belongs to the step before, unless it repeats one of its signals; a row with
+W&B's count alone belongs to it even then. Other rows without a whole step are numbered, and their numbers never go
+back. A row with a step below 0 is left out, as the SDK drops it. Rows of an evaluation, and of other ranks beside rank
+0, are left out. The report of the log names the rows that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +20,7 @@ from monitor_server.importers.signal_names import (
     SIGNALS,
     number,
     other_step_keys,
+    outer_keys,
     signals_of,
     step_keys,
     ungrouped,
@@ -52,6 +53,7 @@ def observe(
     report = report or ReadReport()
     held: Observation | None = None
     attempt, logged, is_stepped = 1, -inf, False
+    first, epochs = 0, _Epochs()
     for place, row, signals, given, is_counted in _with_steps(_of_training(rows, report), named):
         if isinstance(row, RecordedRow):
             yield _observation_of(row, signals)
@@ -67,10 +69,12 @@ def observe(
             held = replace(held, signals=signals | dict(held.signals))
             continue
         is_stepped = is_stepped or bool(given)
-        step = _step(given, place, held, report)
+        step = epochs.count_on(_step(given, epochs.offset, place, held, report), row, place, held, report)
         before, logged = logged, max(logged, _logged_attempt(row))
         report.step_rows += 1
         report.steps_back += held is not None and step < held.step
+        first = step if held is None else first
+        report.restarts += held is not None and step < held.step and step <= first
         begins = held is not None and (step < held.step or -inf < before < logged)
         if held is not None and step == held.step and not begins:
             if _contradicts(signals, held.signals):
@@ -161,14 +165,44 @@ def _note_shares(signals: Mapping[str, float], place: int, report: ReadReport) -
             report.add_impossible_share(place + 1, name, value)
 
 
-def _step(given: Sequence[float], place: int, held: Observation | None, report: ReadReport) -> int:
-    """Return the first usable of a row's own steps, or a number for the row that does not go back."""
+def _step(given: Sequence[float], offset: int, place: int, held: Observation | None, report: ReadReport) -> int:
+    """Return the first usable of a row's own steps with the offset, or a number for the row that does not go back."""
     for step in given:
-        if 0.0 <= step < MAX_STEP and step % 1 == 0:  # NaN and infinity fail this comparison
-            return int(step)
+        if 0.0 <= step < MAX_STEP - offset and step % 1 == 0:  # NaN and infinity fail this comparison
+            return int(step) + offset
     if given:
         report.add_numbered(place + 1, given[0])
     return place if held is None else min(MAX_STEP, max(place, held.step + 1))
+
+
+class _Epochs:
+    """Counts on the steps of a run that begin again in each epoch."""
+
+    def __init__(self) -> None:
+        self.offset = 0  # what is added to the steps of this epoch
+        self._counts: dict[str, float] = {}
+
+    def count_on(self, step: int, row: Row, place: int, held: Observation | None, report: ReadReport) -> int:
+        """Return a step, counted on from the held one if it goes back because an epoch begins."""
+        before = self._counts
+        own = {key: number(row[key]) for key in outer_keys(tuple(row))}
+        self._counts = before | {key: count for key, count in own.items() if count is not None}
+        if held is None or step > held.step:
+            return step
+        if step < held.step and _rise(before, self._counts):
+            report.add_epoch(place + 1)
+            begun = min(MAX_STEP, held.step + 1)
+            self.offset += begun - step
+            return begun
+        epoch = next(iter(self._counts), None)
+        if epoch in before and self._counts[epoch] < before[epoch]:  # an earlier one, perhaps the first
+            step, self.offset = step - self.offset, 0
+        return step
+
+
+def _rise(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    """Return whether a whole number went up; trainers whose steps count through all epochs write parts of an epoch."""
+    return any(count % 1 == after[key] % 1 == 0 and after[key] > count for key, count in before.items())
 
 
 def _logged_attempt(row: Row) -> float:

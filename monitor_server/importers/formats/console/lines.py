@@ -1,7 +1,8 @@
 """Reads one line of console output, in the forms in which trainers print the numbers of a step."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from math import inf
 
 from monitor_server.importers.formats.console.named_numbers import NamedNumbers, word_before
@@ -67,6 +68,7 @@ _EVALUATION = re.compile(
 _INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
 CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
 _IS_COUNT = re.compile(COUNT)
+_EPOCH_OF_STEP = re.compile(r"(?<![A-Za-z_])epoch\W{0,3}(\d{1,9})(?![\w.])", re.IGNORECASE)
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
@@ -197,6 +199,19 @@ def read_verl_line(line: str) -> Row | None:
     return row
 
 
+def _with_epoch(read: Callable[[str], Row | None]) -> Callable[[str], Row | None]:
+    """Add the epoch of a line to its numbers, because its step may be counted from the beginning of the epoch."""
+
+    @wraps(read)
+    def read_with_epoch(line: str) -> Row | None:
+        row = read(line)
+        epoch = _EPOCH_OF_STEP.search(line) if row is not None and "poch" in line else None
+        return row if row is None or epoch is None else {"epoch": int(epoch.group(1)), **row}
+
+    return read_with_epoch
+
+
+@_with_epoch
 def read_pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
     found = _PIPE_STEP.search(line)
@@ -216,6 +231,7 @@ def read_pipes(line: str) -> Row | None:
     return _with_step(numbers.row(), _count(found.group(1)))
 
 
+@_with_epoch
 def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     numbers, step, is_first, end = NamedNumbers(" "), None, True, _evaluation_end(line)

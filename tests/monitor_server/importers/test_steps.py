@@ -1,0 +1,62 @@
+"""How the rows of a log become steps: those of loops within loops, and of several measurements in one log."""
+
+import pytest
+
+from monitor_server.importers.formats.console.console_log import console_rows
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.steps import MAX_STEP, observe
+
+
+def read(rows):
+    """Return the step and the attempt of each observation, and the notes on the steps."""
+    report = ReadReport()
+    found = [(step.step, step.attempt) for step in observe(rows, NameMapping().signals, report)]
+    return found, report.notes
+
+
+@pytest.mark.parametrize(
+    ("outer", "name"), [("epoch", "step"), ("epoch", "iter"), ("train/epoch", "Step"), ("iteration", "step")]
+)
+def test_steps_that_begin_again_in_each_epoch_are_counted_on(outer, name):
+    """Each epoch would be an attempt, too short for a detector to learn anything in it."""
+    found, (note,) = read({outer: epoch, name: i, "reward": 0.5} for epoch in range(20) for i in range(10))
+    assert found == [(step, 1) for step in range(200)]
+    assert note.startswith("19 rows have a lower step than the previous row and a later epoch, first row 11")
+
+
+@pytest.mark.parametrize(
+    "line", ["Epoch {}/3 Iter {}/4 | reward 0.5", "Epoch: {} iter={} reward=0.5", "Epoch {} [Step {}/4] reward: 0.5"]
+)
+def test_the_epoch_in_a_line_of_a_console_log_counts(line):
+    """Loops print it before the step."""
+    lines = [line.format(epoch, i).encode() for epoch in range(3) for i in range(4)]
+    assert read(console_rows(lines))[0] == [(step, 1) for step in range(12)]
+
+
+@pytest.mark.parametrize("epochs", [(0.5, 1.0, 1.0), (0.5, 1.5, 1.25), (1, 2, 1), (1, 2, 2)])
+def test_a_resume_begins_an_attempt_whatever_its_epoch(epochs):
+    """A trainer whose steps count through all epochs writes parts of an epoch, and goes back in both."""
+    rows = [{"step": step, "epoch": epoch, "reward": 0.5} for step, epoch in zip((50, 100, 91), epochs, strict=True)]
+    assert read(rows) == ([(50, 1), (100, 1), (91, 2)], [])
+
+
+def test_a_run_that_begins_again_at_an_earlier_epoch_has_its_own_steps():
+    """A resume within the epoch goes back in it."""
+    epochs = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 1), (1, 0), (0, 0), (0, 1), (1, 0)]
+    found, _ = read({"epoch": epoch, "iter": i, "reward": 0.5} for epoch, i in epochs)
+    assert found == [(0, 1), (1, 1), (2, 1), (3, 1), (2, 2), (0, 3), (1, 3), (2, 3)]
+
+
+def test_steps_that_are_counted_on_have_the_bound_of_all_steps():
+    """A hostile log would otherwise have steps that no collector takes."""
+    steps = [(0, MAX_STEP - 1), (1, MAX_STEP - 2), (1, MAX_STEP - 1), (2, 3), (2, 4)]
+    found, _ = read({"epoch": epoch, "step": step, "reward": 0.5} for epoch, step in steps)
+    assert {step for step, _ in found} == {MAX_STEP - 1, MAX_STEP}
+
+
+def test_a_run_that_goes_back_to_its_first_step_again_and_again_is_named():
+    """It has no epoch by which its steps could be counted on, and its attempts may be too short for a detector."""
+    found, (note,) = read({"iter": i, "reward": 0.5} for _ in range(5) for i in range(20))
+    assert found[-1] == (19, 5)
+    assert note.startswith("4 rows have a lower step than the previous row, and each begins a new attempt")
