@@ -80,7 +80,7 @@ def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
                 reader = _read_again(layout, lines_of_row)
             report.add_problem(path, f"line {lines_of_row.number}", f"it is no row: {error}")
             continue
-        if heading is not None and lines_of_row.are_rows(layout, width):
+        if heading is not None and lines_of_row.is_cut(layout, width):
             reader = _read_again(layout, lines_of_row)
             report.add_problem(path, f"line {lines_of_row.number}", "it has a quote that does not end in it")
             continue

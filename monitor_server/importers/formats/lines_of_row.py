@@ -37,12 +37,24 @@ class LinesOfRow:
         """Begin a row."""
         self._taken.clear()
 
-    def are_rows(self, layout: Layout, width: int) -> bool:
-        """Return whether at least half of the lines after the first of this row are rows that begin with a number."""
+    def is_cut(self, layout: Layout, width: int) -> bool:
+        """Return whether this row was cut within a quoted text, so that the lines after the first are rows themselves.
+
+        A quote that ends before another cell or at the end of the row is that of a whole text, though it has lines of
+        numbers. Of the other lines after a cut, at least half begin with a number and have the cells of a row.
+        """
         others = self._taken[1:]
+        if not others or self._is_whole(layout, width):
+            return False
         rows = (next(csv.reader([line], delimiter=layout.delimiter), []) for line in others)
         count = sum(len(cells) == width and NUMBER.match(cells[0]) is not None for cells in rows)
-        return bool(others) and 2 * count >= len(others)
+        return 2 * count >= len(others)
+
+    def _is_whole(self, layout: Layout, width: int) -> bool:
+        try:
+            return len(next(csv.reader(self._taken, delimiter=layout.delimiter, strict=True))) == width
+        except csv.Error:
+            return False
 
     def read_again(self) -> None:
         """Go back to the second line of this row."""
