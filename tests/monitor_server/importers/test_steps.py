@@ -15,6 +15,25 @@ def read(rows):
     return found, report.notes
 
 
+@pytest.mark.parametrize("mark", [{"mode": "dev"}, {"phase": "test"}, {"rank": 3}, {"split": "val", "rank": 0}])
+@pytest.mark.parametrize("count", [30, 130])
+def test_a_log_of_its_own_is_read_whatever_its_rows_are_marked_with(mark, count):
+    """The report says of the rows that it leaves out that they can be examined so."""
+    assert read({"step": step, "reward": 0.5} | mark for step in range(count)) == ([(i, 1) for i in range(count)], [])
+
+
+@pytest.mark.parametrize(
+    ("own", "other"), [({"rank": 0}, {"rank": 1}), ({"split": "train"}, {"split": "val"}), ({}, {"mode": "eval"})]
+)
+def test_rows_of_others_before_the_first_of_the_training_are_left_out(own, other):
+    """Their numbers would be those of the first step."""
+    rows = [{"step": step // 2, "reward": step % 2} | (own if step % 2 else other) for step in range(6)]
+    report = ReadReport()
+    steps = list(observe(rows, NameMapping().signals, report))
+    assert [(step.step, step.signals) for step in steps] == [(step, {"reward/mean": 1.0}) for step in range(3)]
+    assert report.foreign_rows == 3
+
+
 @pytest.mark.parametrize(
     ("outer", "name"), [("epoch", "step"), ("epoch", "iter"), ("train/epoch", "Step"), ("iteration", "step")]
 )
