@@ -222,7 +222,13 @@ def _newest_checkpoint(folders: list[Path], files: list[Path], passed_over: Pass
 
 def _has_history(checkpoint: Path) -> bool:
     state = checkpoint / "trainer_state.json"
-    return TrainerState().recognises(state, head(state))
+    if not TrainerState().recognises(state, head(state)):
+        return False
+    (log,) = TrainerState().logs(state)
+    try:
+        return next(log.read(ReadReport()), None) is not None  # a full disk may have cut it within the first row
+    except LogError:
+        return False
 
 
 def _folder_run(folder: Path) -> RecordedLog | None:

@@ -553,14 +553,14 @@ def test_of_a_trainers_checkpoints_the_newest_is_read(tmp_path):
     assert (log.name, [step.step for step in steps_of(log)]) == ("out", [10])
 
 
-@pytest.mark.parametrize("is_begun", [False, True])
-def test_a_checkpoint_in_whose_saving_the_trainer_ended_hides_no_run(tmp_path, is_begun):
+@pytest.mark.parametrize("written", [None, "", '{"global_step": 10}', '{"global_step": 10, "log_history": [{"ste'])
+def test_a_checkpoint_in_whose_saving_the_trainer_ended_hides_no_run(tmp_path, written):
     """The history is written after weights and optimizer."""
     for number in (5, 10):
         (tmp_path / f"checkpoint-{number}").mkdir()
     (tmp_path / "checkpoint-10/model.safetensors").write_bytes(bytes(8))
-    if is_begun:
-        (tmp_path / "checkpoint-10/trainer_state.json").touch()
+    if written is not None:
+        (tmp_path / "checkpoint-10/trainer_state.json").write_text(written)
     (tmp_path / "checkpoint-5/trainer_state.json").write_text('{"log_history": [{"step": 5, "reward": 1.0}]}')
     reasons = []
     (log,) = find_logs([tmp_path], passed_over=reasons.append)
