@@ -55,10 +55,11 @@ class RequiredKeys:
         """Serve one request."""
         if scope["type"] == "http" and scope["path"] != "/healthz" and self._clock() >= self._ask_at:
             refusal = await self._ask()
-            if refusal is None:
-                self._is_closed, self._ask_at = True, self._clock() + KEPT_SECONDS
-            elif refusal == ADVICE or not self._is_closed:
-                self._is_closed = False
+            # A collector that needed keys is not asked before each request while it is away: it may let each wait.
+            self._is_closed = refusal is None or (self._is_closed and refusal != ADVICE)
+            if self._is_closed:
+                self._ask_at = self._clock() + KEPT_SECONDS
+            else:
                 await PlainTextResponse(refusal, status_code=503)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -3,7 +3,9 @@
 import asyncio
 import gzip
 import re
+import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import plotly
 import pytest
@@ -346,6 +348,11 @@ def test_a_collector_whose_database_was_made_anew_is_closed_to_other_machines_ag
     now = 2 * KEPT_SECONDS
     guarded.live.stop()
     assert client.get("/").text == "page"
+    with socket.create_server(("127.0.0.1", urlsplit(guarded.live.url).port)) as hanging:
+        assert client.get("/").text == "page"
+        hanging.setblocking(False)
+        with pytest.raises(BlockingIOError):  # the next question comes after a second
+            hanging.accept()
 
 
 def test_a_collector_that_answers_something_else_is_not_called_away(start_collector):
