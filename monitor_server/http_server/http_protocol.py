@@ -176,7 +176,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(_response(400, "MalformedRequest", msg.rstrip(".").lower()))
 
     def _refuse(self, answer: bytes) -> None:
-        """Answer data that begins no request, and close; complete requests before it are answered instead."""
+        """Answer data that are no request, and close; complete requests before it are answered instead."""
+        waiting = self.pipeline
+        if self._answered is not None and waiting and waiting[0][0] is self.cycle and self.cycle.more_body:
+            waiting.popleft()  # the damaged part is its body
+            self.cycle = waiting[0][0] if waiting else self._answered
+            if self._arrival is not None:
+                self._arrival.cancel()
         if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
             self._ignore_more()
             return

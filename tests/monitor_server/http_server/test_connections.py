@@ -390,15 +390,17 @@ def test_answers_that_nobody_reads_do_not_pile_up(start_collector, caplog):
     assert [record for record in errors if not record.name.startswith("opentelemetry.")] == []
 
 
-def test_a_request_is_answered_though_what_follows_is_no_http(start_collector):
+@pytest.mark.parametrize("noise", [b"\x16\x03\x01 noise\r\n\r\n", ACK + b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n"])
+@pytest.mark.parametrize("whole", [1, 2])
+def test_requests_are_answered_though_what_follows_is_no_http(start_collector, noise, whole):
     """The client could take a refusal for the answer to its request, whose batch is stored."""
     live = start_collector()
     with connected(live) as connection:
-        connection.sendall(HEAD.replace(b"/ ", b"/healthz ") + b"\r\n\x16\x03\x01 noise\r\n\r\n")
+        connection.sendall((HEAD.replace(b"/ ", b"/healthz ") + b"\r\n") * whole + noise)
         answers = b""
         while received := connection.recv(65536):
             answers += received
-    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200"]
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers) == [b"200"] * whole
 
 
 def test_what_is_no_http_is_logged_once_a_minute(start_collector, caplog):
