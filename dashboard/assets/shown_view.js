@@ -8,7 +8,7 @@
 
   let shown = null; // the view that is said
   let path = location.pathname;
-  const written = new Map(); // name of a form of this page -> its newest text and when it was written, which another page would lose
+  const written = new Map(); // id of a field -> its form, its newest text, which another page would lose, and when it was written
 
   const follows = () => window.rlvitals.kept(FOLLOW, "sessionStorage") === "on";
   const isHere = (view) => view.address === location.pathname + location.search;
@@ -31,13 +31,13 @@
     return Boolean(form) && [...form.querySelectorAll("input, textarea")].some((field) => field.value === text);
   }
 
-  const hasWritten = () => [...written].some(([name, { text }]) => holds(name, text));
+  const hasWritten = () => [...written.values()].some(({ form, text }) => text && holds(form, text));
 
   /* The text of a form is stored once the server has answered the click on its button, but for what was written since. */
   function noteSaved(buttons, asked) {
     for (const name of buttons) {
-      const form = nameOf(formOf(document.getElementById(name.slice(0, name.lastIndexOf(".")))));
-      if (written.get(form)?.at <= asked) written.delete(form);
+      const saved = nameOf(formOf(document.getElementById(name.slice(0, name.lastIndexOf(".")))));
+      for (const [field, { form, at }] of written) if (form === saved && at <= asked) written.delete(field);
     }
   }
 
@@ -121,8 +121,8 @@
   }
 
   document.addEventListener("input", (event) => {
-    const form = formOf(event.target);
-    if (form) written.set(nameOf(form), { text: event.target.value, at: performance.now() });
+    const form = nameOf(formOf(event.target));
+    if (form) written.set(event.target.id || form, { form, text: event.target.value, at: performance.now() });
   });
   document.addEventListener("click", (event) => {
     if (event.target.closest("#show")) openDialog();

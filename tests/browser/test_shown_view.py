@@ -137,7 +137,13 @@ def test_a_tab_is_not_taken_from_what_somebody_has_written_into_a_form(collector
     expect(page.locator("#shown-view [role=status]")).to_contain_text("ann shows a page")
     expect(page.get_by_label("Notes")).to_have_value("found after an hour")
     assert page.evaluate("window.rlvitals.hasWritten()")
-    page.get_by_label("Notes").evaluate("(field) => (field.value = '')")  # as in a form that is drawn anew
+    page.get_by_label("Title").fill("short")
+    page.get_by_label("Title").evaluate("(field) => (field.value = '')")  # as in a form that is drawn anew
+    assert page.evaluate("window.rlvitals.hasWritten()")
+    page.get_by_label("Notes").evaluate("(field) => (field.value = '')")
+    assert not page.evaluate("window.rlvitals.hasWritten()")
+    page.get_by_label("Title").fill("short")
+    page.get_by_label("Title").fill("")
     assert not page.evaluate("window.rlvitals.hasWritten()")
     page.get_by_role("navigation", name="pages").get_by_role("link", name="Rules").click()
     expect(page.locator("#rules-list")).to_be_visible()
