@@ -136,7 +136,8 @@ def find_layout(text: str, *, is_cut: bool) -> Layout | None:
     for layout in LAYOUTS:
         if announced is not None and layout.delimiter != announced[1]:
             continue
-        fitting = _fit(replace(layout, comments=comments), first)
+        # A row may have many lines, where a text is quoted.
+        fitting = _fit(replace(layout, comments=comments), known if layout.is_proven else first)
         if fitting is not None:
             return replace(fitting, has_decimal_commas=_has_commas(fitting, known))
     return None
@@ -157,7 +158,7 @@ def _cells(layout: Layout, lines: Sequence[str]) -> list[list[str]]:
 
 def _fit(layout: Layout, lines: Sequence[str]) -> Layout | None:
     """Return a layout that fits the first lines, with its index, or None."""
-    heading, *rows = _cells(layout, lines) or [[]]
+    heading, *rows = _cells(layout, lines)[:PROBE_LINES] or [[]]
     if len(heading) < 2 or not rows or any(map(NUMBER.match, heading)):  # noqa: PLR2004 - a table has two columns
         return None
     names = [name.strip() for name in heading]

@@ -365,10 +365,10 @@ def test_a_quote_that_does_not_end_in_its_row_costs_that_row(tmp_path):
     assert [problem.partition(":")[0] for problem in report.problems] == ["run.csv, line 22", "run.csv, line 293"]
 
 
-@pytest.mark.parametrize("text", ["Add up:\n1,2,3,4\n5,6,7,8\n", 'Is it ""4""?\n1,2,3,4\n5,6,7,8\n'])
+@pytest.mark.parametrize("text", ["Add up:\n1,2,3,4\n5,6,7,8\n", 'Is it ""4""?\n1,2,3,4', "1,2,3,4\n" * 9])
 @pytest.mark.parametrize("heading", ["step,prompt,answer,reward", "step,reward,answer,prompt"])
 def test_lines_of_numbers_in_a_quoted_text_are_no_rows(tmp_path, text, heading):
-    """Sums and lists in the texts of a task would be read as steps and rewards."""
+    """Sums and lists in the texts of a task would be read as steps and rewards, or hide the table by their length."""
     cells = {"prompt": f'"{text}"', "answer": '"10\n"', "reward": "0.5"}
     rows = [",".join((cells | {"step": str(step)})[name] for name in heading.split(",")) for step in range(20)]
     (tmp_path / "run.csv").write_text("\n".join([heading, *rows]))
