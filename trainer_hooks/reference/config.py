@@ -306,9 +306,10 @@ class Config:
 
     @property
     def reported_clip(self) -> tuple[float, float] | None:
-        """ε below and above one for the telemetry; None where no two numbers describe the clip."""
+        """ε below and above one for the telemetry; None where no two numbers in the range of `Rollouts` describe it."""
         is_fixed = not (self.optimises.adapts_clip or self.optimises.holds_covariance)
-        return self.clip_range if is_fixed else None
+        # An ε from 1 on clips nothing below, and `Rollouts` refuses it.
+        return self.clip_range if is_fixed and self.clip < 1 else None
 
     @property
     def _weight(self) -> float:
