@@ -56,7 +56,8 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
         llds_answer_end: Text that closes it, such as ``</answer>``.
         llds_answer_weight: Factor on the penalty of the answer's tokens, in [0, 1]; 0 is eq. 6.
         llds_answer_adaptive: Multiply that factor by the mean number of tool calls per response beyond the first, up
-            to 1, as the authors' release does. Every tool feedback inside a completion counts as a call.
+            to 1, as the authors' release does. Every tool feedback inside a completion counts as a call. The factor
+            must be above 0.
     """
 
     llds_coef: float = field(default=0.1, metadata={"help": "Weight λ of the LLDS regulariser."})
@@ -74,22 +75,27 @@ class LLDSConfig(GRPOConfig):  # type: ignore[misc]
 
         Raises:
             ValueError: If λ is negative or not finite, the gate or the divisor is unknown, only one mark of the answer
-                is given, or TRL's loss would be Liger's. Liger is also refused where λ is 0, because λ may be raised
-                while training.
+                is given, a mark is empty, an adaptive weight is 0, or TRL's loss would be Liger's. Liger is also
+                refused where λ is 0, because λ may be raised while training.
         """
         super().__post_init__()
         require_settings(
-            coef=self.llds_coef, gate=self.llds_gate, answer_weight=self.llds_answer_weight, prefix="llds_"
+            coef=self.llds_coef,
+            gate=self.llds_gate,
+            answer_weight=self.llds_answer_weight,
+            answer_adaptive=self.llds_answer_adaptive,
+            prefix="llds_",
         )
         if self.llds_normaliser not in ("preserved", "all"):
             raise ValueError(f'llds_normaliser must be "preserved" or "all", got {self.llds_normaliser!r}')
-        if (self.llds_answer_weight or self.llds_answer_adaptive) and self.llds_answer_begin is None:
+        if self.llds_answer_weight and self.llds_answer_begin is None:
             raise ValueError(
-                "llds_answer_weight and llds_answer_adaptive need the marks of the answer: give llds_answer_begin and "
-                "llds_answer_end"
+                "llds_answer_weight needs the marks of the answer: give llds_answer_begin and llds_answer_end"
             )
         if (self.llds_answer_begin is None) != (self.llds_answer_end is None):
             raise ValueError("llds_answer_begin and llds_answer_end must be given together, or neither")
+        if "" in (self.llds_answer_begin, self.llds_answer_end):
+            raise ValueError("llds_answer_begin and llds_answer_end must not be empty: no answer would be found")
         flags = ("use_liger_loss", "use_liger_kernel")
         asked = next((flag for flag in flags if getattr(self, flag, False)), None)
         # Where TRL has no fused loss of its own, the token log-probabilities can be read also with Liger's kernels.

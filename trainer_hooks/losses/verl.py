@@ -64,9 +64,10 @@ def register_llds(
             in each microbatch; the release does this for a whole batch.
 
     Raises:
-        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1].
+        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1], or 0
+            where it is to be adaptive.
     """
-    require_settings(coef=coef, gate=gate, answer_weight=answer_weight)
+    require_settings(coef=coef, gate=gate, answer_weight=answer_weight, answer_adaptive=answer_adaptive)
     from verl.trainer.ppo import core_algos  # noqa: PLC0415 - importing verl early would change what it finds
 
     def policy_loss(  # noqa: PLR0917 - verl's signature

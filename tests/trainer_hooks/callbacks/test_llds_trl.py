@@ -143,11 +143,13 @@ def test_it_says_when_it_does_nothing(tmp_path):
         {"llds_normaliser": "mean"},
         {"llds_answer_weight": 2.0},
         {"llds_answer_weight": 0.5},
+        {"llds_answer_begin": "<answer>", "llds_answer_end": "</answer>", "llds_answer_adaptive": True},
+        {"llds_answer_begin": "", "llds_answer_end": ""},
     ],
     ids=str,
 )
 def test_settings_that_cannot_work_are_refused(wrong, tmp_path):
-    """A negative weight, an unknown gate and an answer with only one mark are each refused."""
+    """A negative weight, an unknown gate, an answer with only one mark and an adaptive weight of 0 are refused."""
     with pytest.raises(ValueError, match="llds"):
         LLDSConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False, **wrong)
 

@@ -83,6 +83,7 @@ def test_the_weight_of_the_answer_adapts_to_the_tool_calls(registry, tokens):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"answer_weight": 0.0, "answer_adaptive": True}, "answer_adaptive multiplies answer_weight, which must be"),
         ({"answer_weight": 2.0}, r"answer_weight must be in \[0, 1\], got 2.0"),
         ({"coef": -0.1}, "coef must be a finite number of at least 0, got -0.1"),
         ({"coef": float("inf")}, "coef must be a finite number of at least 0, got inf"),

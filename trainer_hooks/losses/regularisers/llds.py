@@ -65,17 +65,21 @@ LLDS_PRESETS = {
 preserved, the release's penalty has the weight 0.2 s by the normaliser of eq. 5, such as 0.1 at s = 1/2."""
 
 
-def require_settings(*, gate: str, answer_weight: float, coef: float = 0.0, prefix: str = "") -> None:
+def require_settings(
+    *, gate: str, answer_weight: float, answer_adaptive: bool = False, coef: float = 0.0, prefix: str = ""
+) -> None:
     """Refuse settings of LLDS that cannot work.
 
     Args:
         gate: As in `llds_loss`.
         answer_weight: As in `llds_loss`.
+        answer_adaptive: Whether `adaptive_answer_weight` multiplies the answer's weight.
         coef: λ of eq. 7.
         prefix: Precedes the names of the settings in an error.
 
     Raises:
-        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1].
+        ValueError: If λ is negative or not finite, the gate is unknown, or the answer's weight is outside [0, 1], or 0
+            where it is to be adaptive.
     """
     if not (coef >= 0 and math.isfinite(coef)):
         raise ValueError(f"{prefix}coef must be a finite number of at least 0, got {coef}")
@@ -83,6 +87,8 @@ def require_settings(*, gate: str, answer_weight: float, coef: float = 0.0, pref
         raise ValueError(f'{prefix}gate must be "response", "action" or "none", got {gate!r}')
     if not 0 <= answer_weight <= 1:
         raise ValueError(f"{prefix}answer_weight must be in [0, 1], got {answer_weight}")
+    if answer_adaptive and not answer_weight:
+        raise ValueError(f"{prefix}answer_adaptive multiplies {prefix}answer_weight, which must be above 0, got 0")
 
 
 def lld_loss(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
