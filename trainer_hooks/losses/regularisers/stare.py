@@ -53,7 +53,7 @@ def stare_scales(
         raise ValueError(f"raised must be at least 1 and lowered in [0, 1], got {raised} and {lowered}")
     require_shapes(logprobs, advantages, by_token=True, mask=mask)
     surprisal = -upcast(logprobs).detach()
-    scales = torch.ones_like(surprisal)
+    scales = torch.ones_like(surprisal, memory_format=torch.contiguous_format)
     if float(entropy) >= target:
         return scales
     weight = advantages[:, None].expand(mask.shape) if advantages.ndim == 1 else advantages

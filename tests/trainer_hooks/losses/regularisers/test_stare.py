@@ -49,6 +49,13 @@ def test_advantages_of_tokens_are_those_of_their_responses():
     assert torch.equal(stare_scales(logprobs, mask, by_token, 0.0), stare_scales(logprobs, mask, advantages, 0.0))
 
 
+def test_log_probabilities_may_lie_in_memory_by_token():
+    """The transpose of an array of tokens by responses gives the factors of the array of responses by tokens."""
+    logprobs, mask, advantages = batch(2)
+    by_token = logprobs.T.contiguous().T
+    assert torch.equal(stare_scales(by_token, mask, advantages, 0.0), stare_scales(logprobs, mask, advantages, 0.0))
+
+
 def test_settings_outside_their_range_are_refused():
     """The messages have the setting and the given value."""
     logprobs, mask, advantages = batch(3)
