@@ -96,17 +96,20 @@ def gwhes(hidden: Tensor, logits: Tensor, tokens: Tensor, mask: Tensor, correct:
 def _pull(hidden: Tensor, logits: Tensor, tokens: Tensor, where: Tensor) -> Tensor:
     """Sum r hᵀ over the tokens where ``where`` is True, shape ``(V, d)``: their gradient in the output layer."""
     pull = _zeros(hidden, (logits.shape[-1], hidden.shape[-1]))
-    for places in _chunks(where, logits.shape[-1]):
-        pull += _errors(logits[places], tokens[places]).T @ upcast(hidden[places]).detach()
+    # Inside autocast the product would be computed in half precision.
+    with torch.autocast(hidden.device.type, enabled=False):
+        for places in _chunks(where, logits.shape[-1]):
+            pull += _errors(logits[places], tokens[places]).T @ upcast(hidden[places]).detach()
     return pull
 
 
 def _influence(hidden: Tensor, logits: Tensor, tokens: Tensor, where: Tensor, pull: Tensor) -> Tensor:
     """Compute rᵀ M h at the tokens where ``where`` is True, and 0 elsewhere, shape ``(B, T)``."""
     influence = _zeros(hidden, where.shape)
-    for places in _chunks(where, logits.shape[-1]):
-        states = upcast(hidden[places]).detach()
-        influence[places] = ((_errors(logits[places], tokens[places]) @ pull) * states).sum(dim=-1)
+    with torch.autocast(hidden.device.type, enabled=False):
+        for places in _chunks(where, logits.shape[-1]):
+            states = upcast(hidden[places]).detach()
+            influence[places] = ((_errors(logits[places], tokens[places]) @ pull) * states).sum(dim=-1)
     return influence
 
 

@@ -130,6 +130,17 @@ def test_bfloat16_is_lifted_token_by_token():
     assert torch.allclose(gwhes(*low, tokens, mask, correct), weight, rtol=1e-6, equal_nan=True)
 
 
+def test_inside_autocast_the_result_is_that_outside():
+    """A loop may compute its loss inside autocast: the products of matrices stay in float32 there."""
+    hidden, layer, tokens, mask, correct = group(8)
+    arguments = (hidden.float(), (hidden @ layer.T).float(), tokens, mask, correct)
+    outside = nthr_scales(*arguments), gwhes(*arguments)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = nthr_scales(*arguments), gwhes(*arguments)
+    assert torch.equal(inside[0], outside[0])
+    assert torch.equal(inside[1].nan_to_num(), outside[1].nan_to_num())
+
+
 def test_padding_ids_and_numbers_outside_the_mask_never_matter():
     """Ids of −100 and NaN where the mask is False change nothing."""
     hidden, layer, tokens, mask, correct = group(7)
