@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryFile
 
 try:
     import torch
@@ -55,7 +56,7 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
 
     Raises:
         ValueError: If the settings, the checkpoint or the connection cannot work.
-        OSError: If the warm start cannot be read or written.
+        OSError: If the warm start cannot be read or written, or the log or the folder of checkpoints cannot be written.
         ToolError: If the search tool does not answer during the supervised start.
     """
     if config.is_llds_inert:
@@ -63,8 +64,10 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
             "warning: LLDS does nothing here: with one update a rollout batch every penalty is zero, and its gradient "
             "too; raise --minibatches or --epochs"
         )
-    if ranks.rank == 0 and config.model is None:
-        warm_start(config, report=report)
+    if ranks.rank == 0:
+        _require_writable(config)
+        if config.model is None:
+            warm_start(config, report=report)
     # The other ranks read the warm start that rank 0 has written.
     ranks.barrier()
     policy, environment = build_policy_and_environment(config, device_of(config.device, ranks), report=report)
@@ -90,6 +93,15 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
             "give --url, or set RLVITALS_URL"
         )
     return loop
+
+
+def _require_writable(config: Config) -> None:
+    """Make the log and the folder of checkpoints: one that cannot be written must not cost the steps before it."""
+    if config.log is not None:
+        config.log.open("a", encoding="utf-8").close()
+    if config.checkpoint_every:
+        config.checkpoint_folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=config.checkpoint_folder).close()
 
 
 def _fail(error: Exception, *, code: int) -> int:

@@ -332,6 +332,11 @@ class Config:
         weight = f"-{self._weight:g}" if self.optimises.has_weight else ""
         return self.run or f"{self.method}{weight}-seed{self.seed}"
 
+    @property
+    def checkpoint_folder(self) -> Path:
+        """The folder of the run's checkpoints."""
+        return self.checkpoints or self.cache / "checkpoints" / self.run_name
+
     @classmethod
     def from_command_line(cls, arguments: Sequence[str] | None = None) -> Self:
         """Read the command line: a preset's settings, then the options given."""

@@ -107,7 +107,9 @@ def test_a_warm_start_that_does_not_fit_on_the_disk_is_one_line_and_no_file(opti
     assert list(cache.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written_is_one_line(options, tmp_path, capsys):
-    """A log that is a folder ends the run at its first step, with exit code 1."""
-    assert main([*options, "--log", str(tmp_path)]) == 1
+@pytest.mark.parametrize("unwritable", [["--log", "."], ["--checkpoint-every", "9", "--checkpoints", __file__]])
+def test_a_file_that_cannot_be_written_is_one_line(unwritable, options, collector, capsys):
+    """A log that is a folder and checkpoints in a file end the start with exit code 2; the collector sees no run."""
+    assert main([*options, "--url", collector.url, *unwritable]) == 2
     assert capsys.readouterr().err.startswith("error: [Errno")
+    assert not collector.batches

@@ -50,7 +50,7 @@ class Loop:
         self.ranks = trainer.ranks
         self.monitor = monitor
         self.report = report if self.ranks.rank == 0 else lambda _: None
-        self.checkpoints = Checkpoints(config.checkpoints or config.cache / "checkpoints" / config.run_name)
+        self.checkpoints = Checkpoints(config.checkpoint_folder)
         self.forked: list[Forked] = []
         self._forking = Forking(trainer, self.checkpoints, self.report) if config.on_acceleration == "fork" else None
         self._candidates: list[Path] = []
