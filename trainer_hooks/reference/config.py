@@ -206,6 +206,9 @@ class Config:
             raise ValueError(f"minibatches must divide {what}, got {self.minibatches} and {dealt}")
         if self.on_acceleration not in ("none", "stop") and not self.checkpoint_every:
             raise ValueError(f"on_acceleration {self.on_acceleration} needs checkpoints: set checkpoint_every")
+        folder = Path(self.run_name)
+        if self.checkpoints is None and (folder.is_absolute() or ".." in folder.parts):
+            raise ValueError(f"run must name a folder below the checkpoints, got {self.run_name!r}")
         self._check_effect()
 
     def _check_ranges(self) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -369,6 +370,8 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
         ({"lr": float("inf")}, "lr must be a finite number, got inf"),
         ({"kl": float("inf")}, "kl must be a finite number, got inf"),
         ({"lld_epsilon": float("nan")}, "lld_epsilon must be a finite number, got nan"),
+        ({"run": "../mine"}, r"run must name a folder below the checkpoints, got '\.\./mine'"),
+        ({"run": "/mine"}, "run must name a folder below the checkpoints, got '/mine'"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong, message):
@@ -380,6 +383,12 @@ def test_settings_that_cannot_work_are_refused(wrong, message):
 def test_a_limit_may_have_no_end():
     """An infinite bound of the ratio clips nothing, and an infinite norm scales no gradient."""
     assert Config(clip_high=float("inf"), max_grad_norm=float("inf")).clip_range == (0.2, float("inf"))
+
+
+def test_checkpoints_have_the_name_of_the_run_unless_their_folder_is_given():
+    """A name may have folders of its own below the cache, and any form beside a folder that is given."""
+    assert Config(run="team/mine").checkpoint_folder == Path(".rlvitals/checkpoints/team/mine")
+    assert Config(run="../mine", checkpoints=Path("/kept")).checkpoint_folder == Path("/kept")
 
 
 def test_a_step_that_asks_more_questions_than_there_are_is_refused(tiny):
