@@ -213,13 +213,11 @@ class Config:
 
     def _check_ranges(self) -> None:
         for name in _POSITIVE.split():
-            if not getattr(self, name) > 0:
+            if getattr(self, name) is not None and not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)}")
         for name in _NOT_NEGATIVE.split():
             if not (getattr(self, name) or 0.0) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.clip_high is not None and not self.clip_high > 0:
-            raise ValueError(f"clip_high must be above 0, got {self.clip_high}")
         for name in (
             "discount",
             "gae_lambda",
@@ -231,6 +229,10 @@ class Config:
         ):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
+        if not -(2**63) <= self.seed < 2**63:
+            raise ValueError(f"seed must be a whole number of 64 bits, as torch's generators take, got {self.seed}")
+        if self.threads > _MOST_THREADS:
+            raise ValueError(f"threads must be at most {_MOST_THREADS}, got {self.threads}")
         if self.width % self.heads:
             raise ValueError(f"width must be a multiple of heads, got {self.width} and {self.heads}")
 
@@ -358,8 +360,10 @@ _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
     "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr heads entities train_questions "
-    "warm_steps warm_lr recompute_responses"
+    "warm_steps warm_lr recompute_responses clip_high"
 )
+_MOST_THREADS = 4096
+"""More than any machine has use for; torch does not survive some ten thousand."""
 _MAY_BE_INFINITE = "clip clip_high max_grad_norm"
 """Limits: without an end they limit nothing."""
 _NOT_NEGATIVE = (

@@ -372,6 +372,8 @@ def test_a_kept_warm_start_is_the_one_that_was_trained(tiny, tmp_path):
         ({"lld_epsilon": float("nan")}, "lld_epsilon must be a finite number, got nan"),
         ({"run": "../mine"}, r"run must name a folder below the checkpoints, got '\.\./mine'"),
         ({"run": "/mine"}, "run must name a folder below the checkpoints, got '/mine'"),
+        ({"seed": 2**63}, "seed must be a whole number of 64 bits, .* got 9223372036854775808"),
+        ({"threads": 10**5}, "threads must be at most 4096, got 100000"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong, message):
