@@ -51,10 +51,12 @@ def test_inert_llds_is_warned_of(options, capsys):
 
 
 def test_a_run_is_resumed_or_refused_in_one_line(options, capsys):
-    """Steps 1 and 2, then 3 from the checkpoint; under another learning rate exit code 2 and the reason."""
+    """Steps 1 and 2, then 3 from the checkpoint, then none; under another learning rate exit code 2 and the reason."""
     assert main([*options, "--checkpoint-every", "1"]) == 0
     assert main([*options, "--resume", "--steps", "3"]) == 0
     assert "resumed from" in capsys.readouterr().out
+    assert main([*options, "--resume"]) == 0
+    assert "nothing to train: step 2 of 2 is done" in capsys.readouterr().out
     assert main([*options, "--resume", "--lr", "0.1"]) == 2
     assert "error: checkpoint" in capsys.readouterr().err
 

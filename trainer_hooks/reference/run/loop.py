@@ -96,6 +96,8 @@ class Loop:
         """
         if self._forking is not None and self.config.resume and self._forking.is_unfinished:
             self._fork(self._forking, "unknown")
+        if self.trainer.step_number >= self.config.steps:
+            self.report(f"nothing to train: step {self.trainer.step_number} of {self.config.steps} is done")
         while self.trainer.step_number < self.config.steps:
             phase = self._step()
             if self._is_collapsing(phase) and not self._apply_action(phase):
