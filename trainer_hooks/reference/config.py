@@ -158,7 +158,11 @@ class Config:
     url: str | None = _option(None, "address of a collector to stream to; default: RLVITALS_URL, or none")
     project: str = _option("reference", "project under which the run appears")
     run: str | None = _option(None, "name of the run; default: made from method, λ and seed")
-    log: Path | None = _option(None, "file to append each step's numbers to, one JSON object a line")
+    log: Path | None = _option(
+        None,
+        "file to append each step's numbers to, one JSON object a line; NaN and Infinity, which strict readers refuse, "
+        "are written as such",
+    )
     texts: bool = _option(False, "also send the texts of sampled responses, if the environment has its own words")
     # Checkpoints, and what to do when the collector reports a collapse.
     checkpoints: Path | None = _option(None, "folder of checkpoints; default: under the cache, by the run's name")
