@@ -2,7 +2,7 @@
 """Every setting of the reference trainer with its meaning, and the command line built from them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -222,15 +222,7 @@ class Config:
         for name in _NOT_NEGATIVE.split():
             if not (getattr(self, name) or 0.0) >= 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
-        for name in (
-            "discount",
-            "gae_lambda",
-            "rollback_lr",
-            "answer_weight",
-            "top_p",
-            "covariance_share",
-            "long_form",
-        ):
+        for name in _SHARES.split():
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], got {getattr(self, name)}")
         if not -(2**63) <= self.seed < 2**63:
@@ -355,17 +347,49 @@ class Config:
         chosen = PRESETS.get(preset, {})
         try:
             require_own_model(preset, given["model"])
-            return cls(**(chosen | {name: value for name, value in given.items() if value is not None}))
+            config = cls(**(chosen | {name: value for name, value in given.items() if value is not None}))
+            # A run that is resumed under another method needs the settings that it has begun with.
+            if not config.resume:
+                _require_effect(config, given)
+            return config  # noqa: TRY300 - the errors of both calls are printed
         except ValueError as error:
             parser.error(str(error))
 
 
+def _require_effect(config: Config, given: Mapping[str, object]) -> None:
+    """Refuse options that change nothing beside the others; a preset may have such settings.
+
+    Raises:
+        ValueError: If one was given.
+    """
+    for names, (other, *values) in _EFFECTIVE_WITH.items():
+        found = getattr(config, other)
+        for name in names.split():
+            if given[name] not in (None, getattr(Config, name)) and not (found in values if values else found):
+                needed = " ".join((other, " or ".join(values))).strip()
+                raise ValueError(f"{name} has no effect without {needed}, got {given[name]}")
+
+
+_EFFECTIVE_WITH = {
+    "covariance_share": ("method", "kl-cov"),
+    "target_entropy": ("method", "stare"),
+    "critic_lr discount gae_lambda": ("method", "ppo"),
+    "probe_optimiser probe_sweep": ("probe_every",),
+    "recompute_responses": ("recompute_every",),
+    "precision prompt topk max_feedback_tokens tool_timeout": ("model",),
+    "protocol_lr": ("protocol_steps",),
+    "rollback_lr": ("on_acceleration", "rollback", "rollback+llds"),
+    "max_rollbacks": ("on_acceleration", "rollback", "rollback+llds", "fork"),
+    "fork_steps fork_questions": ("on_acceleration", "fork"),
+}
+"""Settings that have an effect beside another one only: that one, and its values if not any but 0 and None will do."""
 _POSITIVE = (
     "steps lr critic_lr questions_per_step minibatches epochs temperature top_p clip group_size max_actions width "
     "layers threads rollback_lr topk max_feedback_tokens tool_timeout max_action_tokens context thought_choices "
     "wrong_thought_factor covariance_share fork_steps fork_questions protocol_lr heads entities train_questions "
     "warm_steps warm_lr recompute_responses clip_high"
 )
+_SHARES = "discount gae_lambda rollback_lr answer_weight top_p covariance_share long_form"
 _MOST_THREADS = 4096
 """More than any machine has use for; torch does not survive some ten thousand."""
 _MAY_BE_INFINITE = "clip clip_high max_grad_norm"

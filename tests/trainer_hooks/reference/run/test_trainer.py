@@ -382,6 +382,30 @@ def test_settings_that_cannot_work_are_refused(wrong, message):
         Config(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("idle", "needed"),
+    [
+        (["--covariance-share", "0.5"], ["--method", "kl-cov"]),
+        (["--target-entropy", "3"], ["--method", "stare"]),
+        (["--gae-lambda", "0.5"], ["--method", "ppo"]),
+        (["--prompt", "none.txt"], ["--model", "m", "--questions", "q", "--corpus", "c"]),
+        (["--probe-sweep"], ["--probe-every", "2"]),
+        (["--recompute-responses", "7"], ["--recompute-every", "2"]),
+        (["--rollback-lr", "0.5"], ["--on-acceleration", "rollback+llds", "--checkpoint-every", "1"]),
+        (["--max-rollbacks", "9"], ["--on-acceleration", "fork", "--checkpoint-every", "1"]),
+        (["--fork-steps", "9"], ["--on-acceleration", "fork", "--checkpoint-every", "1"]),
+        (["--protocol-lr", "0.1"], ["--resume"]),
+    ],
+    ids=str,
+)
+def test_an_option_without_effect_is_refused(idle, needed, capsys):
+    """Unless the run is resumed, which needs what it has begun with; the line names what is missing."""
+    with pytest.raises(SystemExit):
+        Config.from_command_line(idle)
+    assert f"error: {idle[0][2:].replace('-', '_')} has no effect without " in capsys.readouterr().err
+    Config.from_command_line([*idle, *needed])
+
+
 def test_a_limit_may_have_no_end():
     """An infinite bound of the ratio clips nothing, and an infinite norm scales no gradient."""
     assert Config(clip_high=float("inf"), max_grad_norm=float("inf")).clip_range == (0.2, float("inf"))
