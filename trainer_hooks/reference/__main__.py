@@ -59,10 +59,10 @@ def _loop(config: Config, ranks: Ranks, report: Callable[[str], None]) -> Loop:
         OSError: If the warm start cannot be read or written, or the log or the folder of checkpoints cannot be written.
         ToolError: If the search tool does not answer during the supervised start.
     """
-    if config.is_llds_inert:
+    if config.is_llds_inert or (config.is_at_old_policy and config.covariance_weight > 0):
         report(
-            "warning: LLDS does nothing here: with one update a rollout batch every penalty is zero, and its gradient "
-            "too; raise --minibatches or --epochs"
+            f"warning: {'LLDS' if config.is_llds_inert else 'KL-Cov'} does nothing here: with one update a rollout "
+            "batch every penalty is zero, and its gradient too; raise --minibatches or --epochs"
         )
     if ranks.rank == 0:
         _require_writable(config)

@@ -44,10 +44,11 @@ def test_the_precision_of_products_is_that_of_the_settings(options):
         assert torch.get_float32_matmul_precision() == chosen
 
 
-def test_inert_llds_is_warned_of(options, capsys):
-    """With one update a rollout batch under LLDS, the first line states that it has no effect."""
-    main([*options, "--steps", "1", "--minibatches", "1", "--epochs", "1", "--method", "llds"])
-    assert capsys.readouterr().out.startswith("warning: LLDS does nothing here")
+@pytest.mark.parametrize(("method", "name"), [("llds", "LLDS"), ("kl-cov", "KL-Cov")])
+def test_an_inert_penalty_is_warned_of(method, name, options, capsys):
+    """With one update a rollout batch, the first line states that the penalty has no effect."""
+    main([*options, "--steps", "1", "--minibatches", "1", "--epochs", "1", "--method", method])
+    assert capsys.readouterr().out.startswith(f"warning: {name} does nothing here")
 
 
 def test_a_run_is_resumed_or_refused_in_one_line(options, capsys):
