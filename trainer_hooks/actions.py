@@ -22,6 +22,8 @@ REQUESTABLE: tuple[Action, ...] = ("stop", "rollback", "checkpoint", "enable_lld
 # The lifetime of a request whose collector does not state one: older collectors keep a request for this long. It is
 # also the longest lifetime that a collector can state, so that no request acts on the run hours later.
 UNSTATED_SECONDS: Final = 600.0
+# As many as one receipt can bring. The oldest are dropped, so that decisions that no loop reads take bounded memory.
+MAX_DECISIONS: Final = 1_100
 # The collector failed to read the run, which says nothing about the training: a collector with a defect would stop
 # every run that it watches. Only a rule for the kind itself acts on it.
 _ONLY_BY_KIND: Final = frozenset({"monitor_degraded"})
@@ -128,9 +130,9 @@ class ActionPolicy:
         self._rules = dict(rules)
         self._requests = frozenset(requests)
         self.dry_run = dry_run
-        self._due: deque[Decision] = deque()
-        self._dry: deque[Decision] = deque()
-        self._considered: set[tuple[str, str]] = set()
+        self._due: deque[Decision] = deque(maxlen=MAX_DECISIONS)
+        self._dry: deque[Decision] = deque(maxlen=MAX_DECISIONS)
+        self._considered: deque[tuple[str, str]] = deque(maxlen=MAX_DECISIONS)
 
     def consider(self, alert: AlertNotice) -> None:
         """Decide about an alert; called in the exporter's thread."""
@@ -138,7 +140,7 @@ class ActionPolicy:
         action = self._rules.get(alert.kind, by_severity)
         if action is None or (alert.id, alert.severity) in self._considered:
             return
-        self._considered.add((alert.id, alert.severity))
+        self._considered.append((alert.id, alert.severity))
         decision = Decision(action, alert)
         (self._dry if self.dry_run else self._due).append(decision)
         # The last statement, because a logging handler or filter of the user may raise.

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from trainer_hooks import ConfigurationError
-from trainer_hooks.actions import UNSTATED_SECONDS, ActionPolicy
+from trainer_hooks.actions import MAX_DECISIONS, UNSTATED_SECONDS, ActionPolicy
 from trainer_hooks.recording.action_requests import RequestReceiver
 from trainer_hooks.wire import ActionRequest, AlertNotice
 
@@ -52,6 +52,16 @@ def test_an_alert_leads_to_one_decision_for_each_severity():
     assert policy.take_due() == []
     policy.consider(alert(severity="critical"))
     assert [decision.action for decision in policy.take_due()] == ["stop"]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_decisions_that_no_loop_reads_take_bounded_memory(dry_run):
+    """The oldest are dropped, and the newest alert is decided about, however many came before."""
+    policy = ActionPolicy({"critical": "notify"}, dry_run=dry_run)
+    for number in range(MAX_DECISIONS + 1):
+        policy.consider(alert(str(number)))
+    decisions = policy.take_foreseen() if dry_run else policy.take_due()
+    assert [decision.alert.id for decision in decisions] == [str(number) for number in range(1, MAX_DECISIONS + 1)]
 
 
 def test_an_unknown_action_is_refused():

@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from trainer_hooks.actions import ActionPolicy
-from trainer_hooks.recording.health import MAX_ALERTS, MAX_REQUESTS
+from trainer_hooks.actions import MAX_DECISIONS, ActionPolicy
+from trainer_hooks.recording.health import MAX_REQUESTS
 from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
 __all__ = ["MAX_REPORTS", "RequestReceiver"]
 
 MAX_REPORTS: Final = 50  # reports of a record; a collector refuses a record with more than 100
-# Reports that wait while every step is dropped: as many as the alerts and requests that a process takes can have.
-MAX_WAITING: Final = MAX_ALERTS + 2 * MAX_REQUESTS
+# Reports that wait while every step is dropped: as many as one receipt can bring. The oldest are dropped.
+MAX_WAITING: Final = MAX_DECISIONS + MAX_REQUESTS
 
 logger = logging.getLogger("trainer_hooks")
 

@@ -1,6 +1,6 @@
 """The health of the run as last reported by the collector: its phase, and the alerts that the user is notified of."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
@@ -11,7 +11,8 @@ __all__ = ["HEALTHY_PHASES", "RunHealth"]
 
 Notice = TypeVar("Notice")
 
-# The limits of one process protect it from a hostile collector; no run has so many alerts, or requests of people.
+# The limits protect a process from a hostile collector: so many are taken from one receipt, and so many are remembered.
+# They do not limit the alerts of a process, because one that flaps for a day must not hide the critical one after it.
 MAX_ALERTS = 1_000
 MAX_REQUESTS = 100
 # A phase that only a newer collector knows may be a bad one, and is not among them.
@@ -57,8 +58,9 @@ class RunHealth:
         self._on_alert = on_alert
         self._on_passed = on_passed
         self._on_request = on_request
-        self._notified: set[tuple[str, str]] = set()
-        self._requested: set[str] = set()
+        # Only the keys are used, the ones seen last at the end. What a receipt repeats is therefore never forgotten.
+        self._notified: dict[Hashable, None] = {}
+        self._requested: dict[Hashable, None] = {}
         self._is_attempt_checked = False
 
     def advance(self, attempt: int, step: int) -> None:
@@ -86,27 +88,19 @@ class RunHealth:
         self.alerts = tuple(receipt.alerts[:MAX_ALERTS])
         if receipt.judged_step is not None and receipt.phase in HEALTHY_PHASES:
             self.healthy_step = receipt.judged_step
-        self._notify(receipt.alerts, self._on_alert)
-        self._notify(filter(self._is_of_this_process, receipt.passed), self._on_passed)
-        for request in receipt.requests:
-            is_new = request.id not in self._requested
-            if is_new and self._has_room("requests", len(self._requested), MAX_REQUESTS):
-                self._requested.add(request.id)
+        if len(receipt.alerts) > MAX_ALERTS:
+            self._drops.warn("alerts", f"only the first {MAX_ALERTS} of {len(receipt.alerts)} firing alerts are taken")
+        self._notify(self.alerts, self._on_alert)
+        passed = receipt.passed[: MAX_ALERTS - len(self.alerts)]
+        self._notify(filter(self._is_of_this_process, passed), self._on_passed)
+        for request in receipt.requests[:MAX_REQUESTS]:
+            if _is_new(request.id, self._requested, MAX_REQUESTS):
                 self._call(self._on_request, request)
-
-    def _has_room(self, kind: str, taken: int, most: int) -> bool:
-        """Whether this process takes one more item of a kind; a warning is logged if it does not."""
-        if taken < most:
-            return True
-        self._drops.warn(kind, f"this process has taken {most} {kind} from the collector, and ignores all others")
-        return False
 
     def _notify(self, alerts: Iterable[AlertNotice], listeners: Sequence[Callable[[AlertNotice], object]]) -> None:
         """Call the listeners with each alert, unless they were called with it at this severity before."""
         for alert in alerts:
-            key = (alert.id, alert.severity)
-            if key not in self._notified and self._has_room("alerts", len(self._notified), MAX_ALERTS):
-                self._notified.add(key)
+            if _is_new((alert.id, alert.severity), self._notified, MAX_ALERTS):
                 for listener in listeners:
                     self._call(listener, alert)
 
@@ -140,3 +134,13 @@ class RunHealth:
                 f"{receipt.newest_attempt}, got {self._attempt}. Its steps are only stored; start it again with "
                 "RLVITALS_ATTEMPT=$(date +%s%3N), or under another name",
             )
+
+
+def _is_new(key: Hashable, seen: dict[Hashable, None], most: int) -> bool:
+    """Whether a key is not among those seen last; it is from now on, and the key seen longest ago is forgotten."""
+    is_new = key not in seen
+    seen.pop(key, None)
+    seen[key] = None
+    if len(seen) > most:
+        del seen[next(iter(seen))]
+    return is_new

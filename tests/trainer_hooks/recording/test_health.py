@@ -3,8 +3,8 @@
 import pytest
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.recording.health import MAX_ALERTS, RunHealth
-from trainer_hooks.wire import AlertNotice, Receipt
+from trainer_hooks.recording.health import MAX_ALERTS, MAX_REQUESTS, RunHealth
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 ATTEMPT = 7
 
@@ -110,15 +110,46 @@ def test_an_alert_is_notified_once_for_each_severity():
     assert notified == [alert(), alert(severity="critical"), alert("b")]
 
 
-def test_a_collector_that_sends_alerts_without_end_is_not_followed(caplog):
-    """A process takes a thousand, and the log says once that it ignores the others."""
+def test_an_alert_reaches_the_user_however_many_came_before():
+    """A rule that flaps for a day hides no critical alert, and what a receipt repeats is not told again."""
     notified = []
     made = health(notified.append)
+    lasting = alert("lasting", "critical")
+    flapping = [alert(str(number)) for number in range(2 * MAX_ALERTS)]
+    for each in flapping:
+        made.update(receipt(phase="decay", judged_step=5, alerts=[lasting, each]), ATTEMPT)
+    made.update(receipt(phase="collapsed", judged_step=5, alerts=[lasting, alert("last", "critical")]), ATTEMPT)
+    assert notified == [lasting, *flapping, alert("last", "critical")]
+
+
+def test_a_request_is_handed_on_however_many_came_before():
+    """A script may ask for a checkpoint each hour, for weeks; a request that is repeated is handed on once."""
+    requested = []
+    made = RunHealth(ATTEMPT, DropCounter(), on_request=requested.append)
+    made.advance(ATTEMPT, 5)
+    requests = [ActionRequest(id=f"q{n}", action="stop", by="anna", alert=alert()) for n in range(2 * MAX_REQUESTS)]
+    for each in requests:
+        for _ in range(2):
+            made.update(receipt(judged_step=5, requests=[each]), ATTEMPT)
+    assert requested == requests
+
+
+def test_a_collector_that_sends_alerts_without_end_takes_bounded_memory(caplog):
+    """Of a receipt a thousand alerts and a hundred requests are taken, as many are remembered, and the log says so."""
+    notified, requested = [], []
+    made = RunHealth(ATTEMPT, DropCounter(), [notified.append], on_request=requested.append)
+    made.advance(ATTEMPT, 5)
     for place in range(3):
-        alerts = [alert(f"{place}-{number}") for number in range(MAX_ALERTS // 2 + 1)]
-        made.update(receipt(phase="decay", judged_step=5, alerts=alerts), ATTEMPT)
-    assert len(notified) == MAX_ALERTS
-    assert caplog.text.count(f"has taken {MAX_ALERTS} alerts from the collector") == 1
+        alerts = [alert(f"{place}-{number}") for number in range(MAX_ALERTS + 1)]
+        requests = [
+            ActionRequest(id=each.id, action="stop", by="anna", alert=each) for each in alerts[: MAX_REQUESTS + 1]
+        ]
+        for _ in range(2):
+            made.update(receipt(judged_step=5, alerts=alerts, passed=alerts[-1:], requests=requests), ATTEMPT)
+    assert (len(notified), len(requested)) == (3 * MAX_ALERTS, 3 * MAX_REQUESTS)
+    assert caplog.text.count(f"only the first {MAX_ALERTS} of {MAX_ALERTS + 1} firing alerts are taken") == 1
+    made.update(receipt(judged_step=5, alerts=[alert("0-0")]), ATTEMPT)
+    assert notified[-1].id == "0-0"
 
 
 def test_a_listener_that_raises_does_not_keep_the_others_from_the_alert():
