@@ -155,6 +155,7 @@ class WaitingSteps:
         self._removed.clear()
         self._stored = set(self._since)
         self._complete, self._in_table, self._thinned = set(), set(), set()
+        del self._context  # it has the steps and events of the slice; `begin` sets that of the next one
         if self.body_bytes > MAX_KEPT_BYTES:
             for key in list(self._records):
                 self._forget_records(key)

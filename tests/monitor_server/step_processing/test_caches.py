@@ -1,6 +1,8 @@
 """The memory of ingest and of the projector is bounded, and dropped entries are read from the store again."""
 
+import gc
 import json
+import weakref
 
 import pytest
 
@@ -8,7 +10,8 @@ from monitor_server.ingest.record_log import known_runs, step_shapes
 from monitor_server.ingest.record_log.log_append import Log
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
-from monitor_server.step_processing import ownership
+from monitor_server.step_processing import ownership, slices
+from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.run_memory import compacted_runs, passed_alerts, signal_positions
 from monitor_server.step_processing.slices import Projection
 from monitor_server.step_processing.steps import waiting
@@ -70,6 +73,28 @@ def test_caches_are_bounded_and_nothing_is_lost_with_what_they_drop(store, clock
         for run in RUNS:
             steps = repositories.steps.page(wire.run_id("default", run), from_step=0, limit=10)
             assert [(step.step, step.signals) for step in steps] == [(step, {"x": float(step)}) for step in range(3)]
+
+
+def test_a_run_keeps_no_step_of_its_last_slice_in_memory(store, clock, log, projection, monkeypatch):
+    """After a backlog a slice has megabytes of complete steps, which no bound of a cache counts."""
+
+    class Watched(RunContext):
+        """A context that can be watched, because it has no slots."""
+
+    made = []
+
+    def make(**fields):
+        context = Watched(**fields)
+        made.append(weakref.ref(context))
+        return context
+
+    monkeypatch.setattr(slices, "RunContext", make)
+    for rank in range(RANKS):
+        _append(store, log, "r", step=0, rank=rank, now=clock.now)
+        assert projection.project(store, wire.run_id("default", "r")) is not None
+    gc.collect()
+    assert projection.caches["waiting_runs"]() == 1
+    assert [reference() for reference in made] == [None] * RANKS
 
 
 def test_the_ranks_that_are_remembered_are_bounded_for_all_runs_together(store, clock, log, monkeypatch):
