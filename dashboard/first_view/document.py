@@ -6,20 +6,22 @@ closed shadow root, so it shares no id with the page that replaces it (assets/fi
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from dash import html
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
-from dashboard.components.fleet.filters import fleet_summary
+from dashboard.collector_client.types.runs import RunItem
+from dashboard.components.fleet.filters import FleetCounts, fleet_summary
 from dashboard.components.page_frame import shell
 from dashboard.components.run.labels import run_labels
 from dashboard.first_view.fleet_rows import ROWS, first_rows
 from dashboard.first_view.static_figure import static_figure
 from dashboard.html_text import html_text
 from dashboard.pages.fleet.page import read_counts
-from dashboard.pages.run.page_data import read_run
+from dashboard.pages.run.page_data import RunPageData, read_run
 
 __all__ = ["FirstView"]
 
@@ -64,17 +66,24 @@ class FirstView:
         read = await read_run(self._api_url, run_id, points=POINTS)
         if not read.series:
             return ""
-        header = html_text(html.Section(read.header(), className="card run-header"))
-        aside = html_text(html.Aside(read.aside(), className="card run-alerts"))
-        chart = f'<section class="card run-figure">{static_figure(read.figure())}</section>'
-        return f'<div class="run-page">{header}{html_text(run_labels(read.run))}{chart}{aside}</div>'
+        return await asyncio.to_thread(_draw_run, read)
 
     async def _fleet(self) -> str:
         async with ApiClient(self._api_url) as api:
             counts, (urgent, _) = await asyncio.gather(
                 read_counts(self._api_url), api.runs.part({"archived": "false"}, sort="urgency", limit=ROWS)
             )
-        if not urgent:
-            return ""
-        filters = html.Div(className="filters first-filters")  # an empty place for the filters
-        return html_text([filters, html.Div(fleet_summary(counts)), first_rows(urgent)])
+        return await asyncio.to_thread(_draw_fleet, counts, urgent) if urgent else ""
+
+
+# Both are called in a thread, because the event loop of a collector answers trainers too.
+def _draw_run(read: RunPageData) -> str:
+    header = html_text(html.Section(read.header(), className="card run-header"))
+    aside = html_text(html.Aside(read.aside(), className="card run-alerts"))
+    chart = f'<section class="card run-figure">{static_figure(read.figure())}</section>'
+    return f'<div class="run-page">{header}{html_text(run_labels(read.run))}{chart}{aside}</div>'
+
+
+def _draw_fleet(counts: FleetCounts, urgent: Sequence[RunItem]) -> str:
+    filters = html.Div(className="filters first-filters")  # an empty place for the filters
+    return html_text([filters, html.Div(fleet_summary(counts)), first_rows(urgent)])

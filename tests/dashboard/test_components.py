@@ -9,6 +9,7 @@ import pytest
 from dash import html
 
 from dashboard.components.alert.evidence import evidence_table
+from dashboard.components.alert.judgement import MOST_FORMS, judgement_list
 from dashboard.components.alert.listing import MOST_RESOLVED, alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.page_frame import message
@@ -18,6 +19,7 @@ from dashboard.components.settings.retention_wording import describe_removals, f
 from dashboard.components.settings.tables import retention_table
 from dashboard.components.small_elements import badge, number, sparkline
 from dashboard.components.values import plain
+from dashboard.html_text import html_text
 from dashboard.ids import responses as response_ids
 
 
@@ -64,6 +66,20 @@ def test_a_sparkline_states_gaps_as_null():
     """JSON has no NaN."""
     drawn = tree(sparkline([0.1, math.nan, math.inf], signal="reward/mean"))
     assert drawn["props"]["data-sparkline"] == "[0.1, null, null]"
+
+
+def test_a_run_with_many_alarms_has_forms_for_those_that_are_not_judged():
+    """The oldest one is listed, because only it and the newest are not judged; the list states how many others are."""
+    alarms = [alert("r", id=str(number), opened_step=number) for number in range(MOST_FORMS + 10)]
+    judged = {"is_right": True, "failed_at": None, "note": "", "by": "anna"}
+    (listed,) = judgement_list(alarms, {str(number): judged for number in range(1, MOST_FORMS + 9)})
+    text = html_text(listed)
+    shown = [int(step) for step in re.findall("step ([0-9]+)</strong>", text)]
+    assert shown == [0, *range(11, MOST_FORMS + 10)]
+    assert "Were the alarms right? (2 not judged)" in text
+    assert "10 other alarms are not listed" in text
+    (whole,) = judgement_list(alarms[:MOST_FORMS], {})
+    assert "not listed" not in html_text(whole)
 
 
 def test_numbers_keep_their_precision_and_their_names():

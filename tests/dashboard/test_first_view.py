@@ -1,6 +1,9 @@
 """The first view of a page: the elements that the server writes into the document before any script runs."""
 
+import asyncio
 import re
+import threading
+from functools import partial
 
 import pytest
 from dash import dcc, html
@@ -8,6 +11,7 @@ from fastapi.testclient import TestClient
 from starlette.responses import HTMLResponse
 
 from dashboard.components.small_elements import number, since, sparkline
+from dashboard.first_view import document
 from dashboard.html_text import html_text
 from dashboard.page_delivery.first_answer import FIRST_VIEW, HEAD, FirstAnswer
 
@@ -40,6 +44,24 @@ def test_the_fleet_is_drawn_before_any_script_runs(mounted, run_name):
     """Each run with its link."""
     run_id = mounted.run(run=run_name, records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
     assert f'href="/runs/{run_id}"' in view_of(mounted, "/")
+
+
+def test_the_event_loop_answers_trainers_while_a_page_is_drawn(collector, run_name, monkeypatch):
+    """A run with many alerts takes a tenth of a second, so pages are drawn in other threads."""
+    run_id = collector.run(run=run_name, records=[{"step": 0, "scalars": {"reward/mean": 0.5}}])
+    threads = []
+
+    def note_thread(draw, *drawn):
+        threads.append(threading.current_thread())
+        return draw(*drawn)
+
+    for name in ("static_figure", "first_rows"):
+        monkeypatch.setattr(document, name, partial(note_thread, getattr(document, name)))
+    view = document.FirstView(collector.url, "style.css")
+    for path in (f"/runs/{run_id}", "/"):
+        assert asyncio.run(view(path, ""))
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
 
 
 def test_a_name_is_text_in_the_first_view(mounted):

@@ -1,6 +1,7 @@
 """Draws people's judgements of alarms after a run, and the spent part of the run's false-alarm budget."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -8,7 +9,9 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.alerts import AlertItem, JudgementItem, WarrantyItem, kind_name
 from dashboard.ids import alert as alert_ids
 
-__all__ = ["budget_lines", "judgement_card", "judgement_list", "spell_judgement", "title_of_list"]
+__all__ = ["MOST_FORMS", "budget_lines", "judgement_card", "judgement_list", "spell_judgement", "title_of_list"]
+
+MOST_FORMS: Final = 50  # in the list of a run: a form has eight components, and Dash needs minutes for some thousands
 
 
 def judgement_card(alert_id: str, judgement: JudgementItem | None) -> Component:
@@ -18,7 +21,9 @@ def judgement_card(alert_id: str, judgement: JudgementItem | None) -> Component:
 
 
 def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, JudgementItem]) -> list[Component]:
-    """Return a form for each alarm of a run that has ended; an empty list where there was none.
+    """Return forms for the alarms of a run that has ended; an empty list where there was none.
+
+    If there are more than `MOST_FORMS` alarms, those that nobody has judged come first, and of these the newest.
 
     Args:
         alerts: The alerts of the run in any state; an alert that never fired gets no form.
@@ -27,7 +32,9 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
     alarms = [alert for alert in alerts if alert["state"] != "pending" and alert["severity"] != "info"]
     if not alarms:
         return []
-    title = html.Summary(title_of_list([alert["id"] for alert in alarms], judgements), id=alert_ids.JUDGED_TITLE)
+    alarms.sort(key=lambda alert: (alert["id"] in judgements, -alert["opened_step"]))
+    listed, more = alarms[:MOST_FORMS], len(alarms) - MOST_FORMS
+    title = html.Summary(title_of_list([alert["id"] for alert in listed], judgements), id=alert_ids.JUDGED_TITLE)
     entries = [
         html.Li(
             [
@@ -35,16 +42,19 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
                 *_form(alert["id"], judgements.get(alert["id"])),
             ]
         )
-        for alert in sorted(alarms, key=lambda alert: alert["opened_step"])
+        for alert in sorted(listed, key=lambda alert: alert["opened_step"])
     ]
+    others = (
+        [html.P(f"{more:,} other alarms are not listed; those that are not judged come first.")] if more > 0 else []
+    )
     part = {"data-part": f"judgement {alarms[0]['run_id']}"}  # stays open where the page is drawn anew
-    return [html.Details([title, html.Ol(entries)], className="judgement", **part)]
+    return [html.Details([title, html.Ol(entries), *others], className="judgement", **part)]
 
 
 def title_of_list(alarms: Sequence[str], judged: Collection[str]) -> str:
     """Return the title of the list of forms, which counts the alarms that nobody has judged."""
     left = sum(alarm not in judged for alarm in alarms)
-    return f"Were the alarms right? ({left} not judged)" if left else "All alarms are judged"
+    return f"Were the alarms right? ({left} not judged)" if left else "The alarms below are judged"
 
 
 def spell_judgement(judgement: JudgementItem | None) -> str:
