@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated
 
+from anyio import BrokenResourceError
 from fastapi import APIRouter, Depends, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
@@ -25,7 +26,10 @@ async def _subscribe(
         refusal=request.scope[ENFORCEMENT].rechecking(request.scope),
         client=asking.counted_as or client_address(request),
     ) as subscription:
-        yield subscription
+        try:
+            yield subscription
+        except* BrokenResourceError:
+            pass  # the client has gone, and FastAPI closed its stream while an event was on its way: this is no error
 
 
 @router.get("/stream", response_class=EventSourceResponse)

@@ -6,6 +6,9 @@ import socket
 
 from monitor_server.api.live_events import hand_over
 from monitor_server.api.live_events.broadcast import Broadcast
+from monitor_server.api.live_events.events import RenderedEvent
+from monitor_server.app import create_app
+from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.store.repositories.steps import Step
 from tests.live import eventually, listening
@@ -89,6 +92,45 @@ def test_a_reader_that_goes_away_is_forgotten(start_collector):
         connection.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         eventually(lambda: broadcast.has_subscribers)
     eventually(lambda: not broadcast.has_subscribers)
+
+
+def test_a_reader_that_goes_away_while_events_wait_for_it_is_no_error(database_url, caplog):
+    """A browser that is closed while an event is on its way leaves no traceback in the log of the collector."""
+    app = create_app(Settings(database_url=database_url, dashboard=""))
+    scope = {
+        "type": "http",
+        "scheme": "http",
+        "method": "GET",
+        "path": "/api/v1/stream",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": ("127.0.0.1", 1),
+    }
+    sent = []
+
+    async def listen():
+        has_begun = asyncio.Event()
+
+        async def receive():
+            await has_begun.wait()
+            for _ in range(100):  # turns of the loop, in which events fill each place on the way to the client
+                app.state.collector.broadcast.publish_rendered(None, RenderedEvent(kind="step", data="0"))
+                await asyncio.sleep(0)
+            return {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+            if message.get("body"):
+                has_begun.set()
+                await asyncio.Event().wait()  # the client does not read
+
+        async with app.router.lifespan_context(app):
+            await app(scope, receive, send)
+            assert not app.state.collector.broadcast.has_subscribers
+
+    asyncio.run(listen())
+    assert [message.get("body") for message in sent] == [None, b": listening\n\n"]
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def _heard(steps, *, count, queue_size):
