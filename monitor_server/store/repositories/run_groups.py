@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, func, or_, select
 
 from monitor_server.detection.protocol import MOST_SEVERE_FIRST
 from monitor_server.settings import Deadlines
@@ -119,7 +119,8 @@ class RunGroups:
         each = self._matching(select(*columns), wanted, order).subquery()
         count, keys = func.count(), (func.min(each.c.urgency), func.max(each.c.number).desc())
         size = case((each.c.name.in_(closed), 0), else_=count) + 1
-        end = func.sum(size).over(order_by=keys, rows=(None, 0))
+        # PostgreSQL compares it with the rows of the largest cursor, whose numbers have more than 32 bits.
+        end = func.sum(size, type_=BigInteger).over(order_by=keys, rows=(None, 0))
         totals = func.sum(size).over().label("row_count"), func.sum(count).over().label("run_count")
         placed = select(each.c.name, (end - size).label("head"), end.label("end"), *totals)
         place = placed.group_by(each.c.name).subquery()

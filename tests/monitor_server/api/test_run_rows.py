@@ -107,8 +107,9 @@ def test_parts_join_to_the_whole_wherever_they_are_cut(fleet, closed):
                 break
             cursor = {"cursor": one["next"]}
         assert read == whole["items"]
-    behind = part(fleet, offset=99, **asked)
-    assert (behind["items"], behind["rows"], behind["total"]) == ([], whole["rows"], 5)
+    for place in ({"offset": 99}, {"cursor": "9" * 18}):
+        behind = part(fleet, **place, **asked)
+        assert (behind["items"], behind["rows"], behind["total"], behind["next"]) == ([], whole["rows"], 5, None)
 
 
 def test_a_project_that_a_key_does_not_reach_has_no_rows(fleet):
