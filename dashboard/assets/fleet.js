@@ -275,7 +275,8 @@
 
   document.addEventListener("keydown", (event) => event.key === "Escape" && document.documentElement.dataset.wall && toggleWall());
 
-  /* Gives true if the server must send the rows again, because the phase is new. A run that is not in view waits. */
+  /* Gives true if the server must send the rows again, because the phase is new or the run went back, which undoes a part
+     of its curve. A run that is not in view waits. */
   function pushFleetStep(step) {
     pushed.delete(step.run_id); // so that the order is that of arrival
     pushed.set(step.run_id, { ...step, at: Date.now() });
@@ -302,8 +303,9 @@
     const isNew = step.step !== row.data.step; // the row may have been read with the step before the step arrived
     if (isNew && data.signal in step.signals) data.sparkline = appended(data.sparkline, data.signal);
     window.rlvitals.curves.append(step, appended);
+    const wentBack = step.step < row.data.step;
     row.updateData(data);
-    return data.phase !== step.phase;
+    return wentBack || data.phase !== step.phase;
   }
 
   window.rlvitals = Object.assign(window.rlvitals || {}, { pushFleetStep, toggleFleetGroup });

@@ -68,7 +68,8 @@ def reset_run(
             # stray one.
             numbers = repositories.steps.newest(run_id, number, limit=RECENT_STEPS)
             rewards = repositories.steps.values_at(run_id, SPARKLINE_SIGNAL, numbers)
-            run.recent = Recent(rewards=[rewards[step] for step in numbers if step in rewards])
+            numbers = [step for step in numbers if step in rewards]
+            run.recent = Recent(rewards=[rewards[step] for step in numbers], reward_steps=numbers)
     if world_size is not None:
         repositories.attempts.set_world_size(run_id, run.attempt, world_size)
         run.world_size = world_size

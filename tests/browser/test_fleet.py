@@ -420,15 +420,17 @@ def test_a_step_that_arrives_twice_or_late_is_in_the_small_curve_once(start_coll
     expect(visit.page.locator(".sparkline[data-sparkline='[0,1,2,3,4,5]']")).to_have_count(1)
 
 
-def test_a_run_that_goes_back_has_its_small_curve_read_again(start_collector, visit):
+@pytest.mark.parametrize("query", ["", "?curve=own"], ids=["the rewards", "a chosen signal"])
+def test_a_run_that_goes_back_has_its_small_curve_read_again(start_collector, visit, query):
     """A step before the newest one shows it; the curve ends there, and grows with the steps that are repeated."""
     fleet = start_collector(dashboard="dashboard.app:attach")
 
     def send(steps, value, **fields):
-        fleet.run(run="one", records=[{"step": step, "scalars": {"own": value}} for step in steps], **fields)
+        scalars = {"reward/mean": value, "own": value}
+        fleet.run(run="one", records=[{"step": step, "scalars": scalars} for step in steps], **fields)
 
     send(range(5), 1.0)
-    open_fleet(fleet, visit, "?curve=own")
+    open_fleet(fleet, visit, query)
     expect(visit.page.locator(".sparkline[data-sparkline='[1,1,1,1,1]']")).to_have_count(1)
     send([2], 7.0, attempt=2)
     expect(visit.page.locator(".sparkline[data-sparkline='[1,1,7]']")).to_have_count(1)

@@ -18,13 +18,22 @@ class Recent(msgspec.Struct):
     times: list[float] = []
     steps: list[int] = []
     rewards: list[float] = []
+    reward_steps: list[int] = []  # of the newest rewards: an earlier version stored rewards without their steps
 
     def add(self, *, step: int, time: float, reward: float | None) -> None:
-        """Append a step and forget the oldest."""
+        """Append a step and forget the oldest.
+
+        A new attempt may go back to an earlier step. The rewards from this step on, which it undoes, are forgotten.
+        Their times are kept, because they show the pace of the run.
+        """
+        undone = sum(1 for other in self.reward_steps if other >= step)
+        if undone:
+            self.rewards, self.reward_steps = self.rewards[:-undone], self.reward_steps[:-undone]
         self.steps = [*self.steps[1 - RECENT_STEPS :], step]
         self.times = [*self.times[1 - RECENT_STEPS :], time]
         if reward is not None:
             self.rewards = [*self.rewards[1 - RECENT_STEPS :], reward]
+            self.reward_steps = [*self.reward_steps[1 - RECENT_STEPS :], step]
 
     def step_seconds(self) -> float | None:
         """Return the median time of a step; None until two times of one attempt are known."""

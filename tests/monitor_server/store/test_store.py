@@ -141,6 +141,16 @@ def test_recent_steps_are_bounded():
     assert len(recent.times) == 64
 
 
+def test_a_step_that_goes_back_undoes_the_rewards_from_it_on():
+    """Steps without a reward count as well, and rewards that were stored without their steps stay."""
+    recent = Recent(rewards=[9.0])
+    for step, reward in ((4, 0.5), (5, 0.25), (6, None), (7, 0.125), (5, None)):
+        recent.add(step=step, time=float(step), reward=reward)
+    assert recent.rewards == [9.0, 0.5]
+    recent.add(step=6, time=6.0, reward=0.75)
+    assert (recent.rewards, recent.reward_steps) == ([9.0, 0.5, 0.75], [4, 6])
+
+
 @pytest.fixture
 def end_connections(database_url):
     """Let PostgreSQL end all other connections to its database, as a restart does."""
