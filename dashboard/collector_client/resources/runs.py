@@ -164,7 +164,7 @@ class Runs:
         """Read the ranges of the values of healthy runs, by signal; signals without a known range are left out."""
         query: Query = {"signals": list(signals)}
         answer = await self._requests.get(item_path("runs", run_id, "expected-ranges"), query)
-        return {item["signal"]: item for item in cast("list[ExpectedRangeItem]", answer["items"])}
+        return {item["signal"]: item for item in read_as(list[ExpectedRangeItem], answer["items"])}
 
     async def forecast(self, run_id: str) -> ForecastItem | None:
         """Read the probability of a collapse of a run; None before the first step and after a collapse."""

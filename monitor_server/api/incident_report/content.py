@@ -12,6 +12,7 @@ from monitor_server.api.schemas import (
     RunDetail,
     Schema,
     SeriesItem,
+    Time,
     action_item,
     alert_item,
     forecast_item,
@@ -37,7 +38,7 @@ class Incident(Schema):
     """An alert, the run around it, and its explanation; `schema_version` is the version of this shape."""
 
     schema_version: int = 2
-    written_at: float
+    written_at: Time
     alert: AlertItem
     run: RunDetail
     phases: list[PhaseItem]

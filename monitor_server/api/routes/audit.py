@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from monitor_server.api.dependencies import Asking, Reading
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Schema, Time
 
 __all__ = ["router"]
 
@@ -14,7 +14,7 @@ router = APIRouter()
 class AuditItem(Schema):
     """One change; ``at`` is in seconds since the epoch, ``project`` is null if there is more than one."""
 
-    at: float
+    at: Time
     by: str
     key_id: str | None
     project: str | None

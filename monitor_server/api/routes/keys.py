@@ -12,7 +12,7 @@ from monitor_server.access.keys.new_keys import NewKey
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Schema, Time
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.errors import KeyNameTaken, KeyRequired, ScopeTooSmall
 from monitor_server.store.repositories.api_keys import StoredKey
@@ -30,11 +30,11 @@ class KeyItem(Schema):
     scope: Scope
     project: str | None
     state: Literal["active", "expired", "revoked"]
-    created_at: float
+    created_at: Time
     created_by: str
-    last_used_at: float | None
-    expires_at: float | None
-    revoked_at: float | None
+    last_used_at: Time | None
+    expires_at: Time | None
+    revoked_at: Time | None
 
 
 class CreatedKey(KeyItem):

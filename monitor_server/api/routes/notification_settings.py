@@ -12,7 +12,7 @@ from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Body, Schema
+from monitor_server.api.schemas import Body, Schema, Time
 from monitor_server.errors import InvalidField, SettingsConflict, StartupError, UnknownVersion
 from monitor_server.ingest.deliveries import wait_in_thread
 from monitor_server.notifications.configuration.editing import with_kept_secrets
@@ -58,7 +58,7 @@ class NotificationSettings(Schema):
 
     source: Literal["file", "saved"]
     version: int
-    saved_at: float | None
+    saved_at: Time | None
     saved_by: str | None
     problem: str
     match: Literal["first", "all"]
@@ -92,7 +92,7 @@ class VersionItem(Schema):
     """A version of the channels and routes: its author, and its changes."""
 
     version: int
-    saved_at: float
+    saved_at: Time
     saved_by: str
     changes: str
 

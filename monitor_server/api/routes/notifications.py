@@ -14,7 +14,7 @@ from monitor_server.access.callers import Caller
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CHANNEL_FAILED, NOT_FOUND
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.schemas import Body, Schema
+from monitor_server.api.schemas import Body, Schema, Time
 from monitor_server.errors import ChannelFailed, InvalidField, StartupError, Unavailable, UnknownChannel
 from monitor_server.notifications.channel_alerts import end_failure
 from monitor_server.notifications.configuration.checking import check_text
@@ -44,12 +44,12 @@ class ChannelItem(Schema):
     type: Literal["apprise", "webhook"]
     address: str
     waiting: int
-    waiting_since: float | None
+    waiting_since: Time | None
     is_failing: bool
     failed_attempts: int
     last_error: str | None
-    last_sent_at: float | None
-    last_given_up_at: float | None
+    last_sent_at: Time | None
+    last_given_up_at: Time | None
 
 
 class ChannelTest(Schema):

@@ -3,13 +3,13 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, FiniteFloat
 
 from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT
 from monitor_server.api.pagination import ItemList
-from monitor_server.api.schemas import Body, Schema
+from monitor_server.api.schemas import Body, Schema, Time
 from monitor_server.retention.limits import FIXED, Limit, list_limits, refuse_fixed, save_limits
 from monitor_server.retention.preview import preview_removals
 from monitor_server.store.repositories import Repositories
@@ -34,10 +34,10 @@ class LimitItem(Schema):
     """A limit: null keeps the data for good. ``fixed`` is the reason for which it cannot be saved; empty if it can."""
 
     name: str
-    value: float | None
+    value: FiniteFloat | None
     source: Literal["environment", "saved", "default"]
     fixed: str
-    saved_at: float | None
+    saved_at: Time | None
     saved_by: str | None
 
 

@@ -12,7 +12,7 @@ from monitor_server.api.body_fields import By, ShownName
 from monitor_server.api.dependencies import Asking, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, CONFLICT, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Body, Schema
+from monitor_server.api.schemas import Body, Schema, Time
 from monitor_server.errors import SettingsConflict, TooManyViews, UnknownView
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.saved_views import SavedView
@@ -32,7 +32,7 @@ class ViewItem(Schema):
     name: str
     project: str | None
     query: str
-    saved_at: float
+    saved_at: Time
     saved_by: str
 
 

@@ -14,7 +14,7 @@ from monitor_server.api.body_fields import By, Note, Text
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Body, Schema
+from monitor_server.api.schemas import Body, Schema, Time
 from monitor_server.api.use_cases.change_silences import change_silences
 from monitor_server.detection.protocol import Severity
 from monitor_server.durations import LONGEST_SILENCE_SECONDS
@@ -42,12 +42,12 @@ class SilenceItem(Schema):
     kind: str | None
     alert_id: str | None
     severity: Severity
-    starts_at: float
-    ends_at: float | None
+    starts_at: Time
+    ends_at: Time | None
     reason: str
-    created_at: float
+    created_at: Time
     created_by: str
-    ended_at: float | None
+    ended_at: Time | None
     ended_by: str | None
 
 

@@ -5,10 +5,10 @@ from importlib.metadata import version
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from monitor_server.api.dependencies import Reading, Serving
-from monitor_server.api.schemas import Schema
+from monitor_server.api.schemas import Schema, Time
 from monitor_server.durations import DAY_SECONDS
 from monitor_server.retention.limits import list_limits
 from monitor_server.store.repositories.api_keys import StoredKey
@@ -41,13 +41,13 @@ class RetentionStatus(Schema):
     """The retention limits in force; null: without limit (docs/operations.md)."""
 
     record_steps: int | None
-    record_days: float | None
+    record_days: FiniteFloat | None
     response_steps: int
-    response_days: float | None
-    step_days: float | None
+    response_days: FiniteFloat | None
+    step_days: FiniteFloat | None
     thinned_steps: int
-    run_days: float | None
-    audit_days: float
+    run_days: FiniteFloat | None
+    audit_days: FiniteFloat
 
 
 class CollectorStatus(Schema):
@@ -62,8 +62,8 @@ class CollectorStatus(Schema):
 
     version: str
     role: str
-    time: Annotated[float, Field(description="The machine's clock, in seconds since the epoch")]
-    clock_offset_seconds: float
+    time: Annotated[Time, Field(description="The machine's clock, in seconds since the epoch")]
+    clock_offset_seconds: FiniteFloat
     database: DatabaseStatus
     unprojected_records: int
     quarantined_runs: int

@@ -16,7 +16,7 @@ from monitor_server.api.schemas.alerts import (
     action_item,
     alert_item,
 )
-from monitor_server.api.schemas.base import Body, Schema
+from monitor_server.api.schemas.base import Body, Schema, Time
 from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem, forecast_item
 from monitor_server.api.schemas.health import Health, Readiness
 from monitor_server.api.schemas.marks import MarkItem
@@ -72,6 +72,7 @@ __all__ = [
     "Status",
     "StepEvent",
     "StepItem",
+    "Time",
     "ViewEvent",
     "action_item",
     "alert_item",

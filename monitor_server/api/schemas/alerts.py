@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from monitor_server.action_requests.requesting import RequestableAction, RequestState
 from monitor_server.alerts.stages import Stage, is_taken_back
-from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.base import Schema, Time
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.detection.suspects import Suspect, doubts, suspect_of
 from monitor_server.store.encoding.stored_json import read_object, showable
@@ -54,13 +54,13 @@ class AlertItem(Schema):
     last_step: int
     resolved_step: int | None
     is_taken_back: bool
-    opened_at: float
-    acknowledged_at: float | None
+    opened_at: Time
+    acknowledged_at: Time | None
     acknowledged_by: str | None
     note: str | None
     reopened_from: str | None
     silence_id: str | None
-    silenced_until: float | None
+    silenced_until: Time | None
     summary: str
     evidence: dict[str, JsonValue]
 
@@ -69,7 +69,7 @@ class HistoryItem(Schema):
     """A change of an alert, or a comment; ``by`` is null if the collector caused it."""
 
     alert_id: str
-    at: float
+    at: Time
     change: str
     stage: Stage
     step: int | None
@@ -84,7 +84,7 @@ class JudgementItem(Schema):
     kind: str
     is_right: bool
     failed_at: int | None
-    at: float
+    at: Time
     by: str
     note: str
 
@@ -118,7 +118,7 @@ class ActionItem(Schema):
     attempt: int
     step: int
     rank: int
-    time: float
+    time: Time
     forks: list[ForkItem]
 
 
@@ -144,11 +144,11 @@ class RequestItem(Schema):
     alert_id: str
     action: RequestableAction
     state: RequestState
-    requested_at: float
+    requested_at: Time
     requested_by: str
     note: str
-    expires_at: float
-    changed_at: float
+    expires_at: Time
+    changed_at: Time
     step: int | None
     phase: Phase | None
     detail: str
@@ -161,7 +161,7 @@ class AcknowledgementItem(Schema):
     kind: str
     attempt: int
     step: int
-    at: float
+    at: Time
     by: str
     note: str
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from monitor_server.api.schemas.base import Schema
 from monitor_server.api.schemas.saved_detection import decode_part
@@ -18,8 +18,8 @@ class HorizonItem(Schema):
     """The probability of a collapse within a number of recorded steps."""
 
     within: int
-    probability: float
-    base_rate: float = Field(description="The probability without any evidence")
+    probability: FiniteFloat
+    base_rate: FiniteFloat = Field(description="The probability without any evidence")
 
 
 class DriverItem(Schema):
@@ -27,7 +27,7 @@ class DriverItem(Schema):
 
     name: str
     description: str
-    odds_ratio: float = Field(
+    odds_ratio: FiniteFloat = Field(
         description="Factor by which the evidence raises the odds of a collapse in 11 to 25 recorded steps"
     )
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.base import Schema, Time
 from monitor_server.store.repositories.alerts import StoredAcknowledgement
 from monitor_server.store.repositories.attempts import AttemptSpan
 
@@ -17,7 +17,7 @@ class MarkItem(Schema):
 
     kind: Literal["attempt", "rewind", "action", "acknowledgement", "comment"]
     step: int
-    time: float = Field(description="Seconds since the epoch")
+    time: Time = Field(description="Seconds since the epoch")
     text: str = Field(description="The event, as a sentence without a full stop")
     by: str | None = Field(description="The person who caused the event; null if no person did")
 

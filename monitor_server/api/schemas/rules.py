@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.base import Schema, Time
 from monitor_server.rules.definition import Rule
 
 __all__ = ["AppliedItem", "DryRunItem", "EpisodeItem", "RuleItem", "RunRuleItem"]
@@ -25,9 +25,9 @@ class RuleItem(Schema):
     rule: Rule | None
     file_set: str | None
     version: int
-    created_at: float
+    created_at: Time
     created_by: str
-    updated_at: float
+    updated_at: Time
     updated_by: str
 
 
@@ -46,9 +46,9 @@ class EpisodeItem(Schema):
 
     fired_attempt: int
     fired_step: int
-    fired_at: float
+    fired_at: Time
     resolved_step: int | None
-    resolved_at: float | None
+    resolved_at: Time | None
     summary: str
     evidence: dict[str, Any]
 

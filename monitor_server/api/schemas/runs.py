@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue
 
 from monitor_server.alerts.liveness import shown_phase
-from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.base import Schema, Time
 from monitor_server.detection.protocol import MOST_SEVERE_FIRST, Phase, Severity
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.recent_steps import SPARKLINE_SIGNAL, read_recent
@@ -68,8 +68,8 @@ class RunItem(Schema):
     phase: Phase
     attempt: int
     last_step: int | None
-    last_seen: float
-    started_at: float
+    last_seen: Time
+    started_at: Time
     world_size: int
     capability: Capability
     source: str
@@ -119,7 +119,7 @@ class RunGroupItem(Schema):
 
     name: str | None
     runs: int
-    last_seen: float = Field(description="Time of the newest record of these runs, in seconds since the epoch")
+    last_seen: Time = Field(description="Time of the newest record of these runs, in seconds since the epoch")
     phase: Phase = Field(description="The worst phase of these runs")
     alerts: AlertCounts = Field(description="Firing alerts of these runs")
 
@@ -145,7 +145,7 @@ class SeriesItem(Schema):
     signal: str
     steps: list[int]
     values: list[float]
-    times: list[float] | None = None  # the time at which each step was recorded, Unix seconds, if requested
+    times: list[Time] | None = None  # the time at which each step was recorded, Unix seconds, if requested
 
 
 class StepItem(Schema):
@@ -153,7 +153,7 @@ class StepItem(Schema):
 
     step: int
     attempt: int
-    time: float
+    time: Time
     policy_version: int | None
     signals: dict[str, float]
     damaged: bool = Field(
@@ -182,7 +182,7 @@ class StepEvent(Schema):
     run_id: str
     attempt: int
     step: int
-    time: float
+    time: Time
     phase: Phase
     signals: dict[str, float]
 

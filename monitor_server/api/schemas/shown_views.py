@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from monitor_server.api.schemas.base import Schema
+from monitor_server.api.schemas.base import Schema, Time
 
 __all__ = ["ShownView", "ViewEvent"]
 
@@ -13,7 +13,7 @@ class ViewEvent(Schema):
     address: str = Field(description="The path of a page, with its query")
     note: str
     by: str
-    at: float = Field(description="Seconds since the epoch")
+    at: Time = Field(description="Seconds since the epoch")
 
 
 class ShownView(ViewEvent):
