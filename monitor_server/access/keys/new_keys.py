@@ -24,5 +24,6 @@ class NewKey(BaseModel):
         Field(description="The only project that the key may access; without it, all projects"),
     ] = None
     days: Annotated[
-        float | None, Field(gt=0, le=36_500, description="Days until the key expires; without them, it never expires")
+        float | None,
+        Field(gt=0, le=36_500, strict=True, description="Days until the key expires; without them, it never expires"),
     ] = None

@@ -36,7 +36,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/notifications/settings")
 
 MOST_PROBLEMS = 20
-Version = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Version = Annotated[int, Field(ge=0, le=2**31 - 1, strict=True)]
 
 
 class ChannelSettings(Schema):

@@ -53,11 +53,12 @@ class ResetBody(Body):
         Field(
             ge=1,
             le=2**31 - 1,
+            strict=True,
             description="The attempt that becomes the newest; later ones are removed with their steps",
         ),
     ] = None
     world_size: Annotated[
-        int | None, Field(ge=1, le=2**31 - 1, description="Number of ranks of the newest attempt")
+        int | None, Field(ge=1, le=2**31 - 1, strict=True, description="Number of ranks of the newest attempt")
     ] = None
 
 

@@ -175,7 +175,8 @@ def test_what_cannot_be_used_is_said_in_words_and_changes_nothing(guarded, admin
         assert "must be Unicode text" in problem(save(guarded, admin, document(*odd)))
     assert problem(save(guarded, admin, {})) == "channels must be set; routes must be set"
     assert "more is not known" in problem(save(guarded, admin, NOTHING | {"more": {}}))
-    assert save(guarded, admin, document({"hook": hook(receiver)}), version=-1).status == 422
+    for version in (-1, "0", False):
+        assert "version" in problem(save(guarded, admin, document({"hook": hook(receiver)}), version=version))
     assert save(guarded, admin, [], version=0).status == 422
 
 

@@ -88,7 +88,10 @@ def test_a_key_expires(start_collector, scripted, clock):
     """At its time, without anybody doing anything."""
     guarded = Guarded(start_collector(engine=scripted, clock=clock))
     admin = guarded.key("admin")
-    made = guarded.ask("POST", "/api/v1/keys", admin, body={"name": "brief", "scope": "read", "days": 1}).json()
+    body = {"name": "brief", "scope": "read", "days": 1}
+    for days in (True, "1"):
+        assert guarded.ask("POST", "/api/v1/keys", admin, body=body | {"days": days}).status == 422
+    made = guarded.ask("POST", "/api/v1/keys", admin, body=body).json()
     clock.now += 86_399
     assert guarded.ask("GET", "/api/v1/runs", made["key"]).status == 200
     clock.now += 1
