@@ -84,7 +84,8 @@ def groups(
 ) -> ItemList[RunGroupItem]:
     """Count the runs that the key may access in groups by a common value; the group of the most urgent run is first.
 
-    `tag` is the first tag of a run, `owner` its tag `owner:NAME`, and `setting` its name without the seed.
+    Each run is in one group. `tag` is its first tag in alphabetical order, `owner` its tag `owner:NAME`, and `setting`
+    its name without the seed.
     """
     if wanted is None:
         return ItemList(items=[])
