@@ -330,6 +330,35 @@ def test_a_comma_within_a_number_separates_thousands_or_the_number_is_not_read(t
     assert (step.step, step.signals) == (7, expected)
 
 
+@pytest.mark.parametrize(
+    ("line", "signals"),
+    [
+        ("step 7 | reward 0.5 | kl 0.25 | per_task={'math': 0.2, 'code': 0.8}", {}),
+        ("step: 7, reward: 0.5, kl: 0.25, config: {'lr': 1e-6}", {"lr": 1e-6}),
+        ("step=7 reward=0.5 kl=0.25 stats={'reward': 0.9, 'entropy': 1.5}", {"entropy/mean": 1.5}),
+        ("step=7 reward=0.5 kl=0.25 best={'entropy': 1.5}", {}),
+        ("[STEP] step=7 reward=0.5 kl=0.25 cmd='{\"id\": \"x\", \"entropy\": 3}' split={'mode': 'test'}", {}),
+        ("step=7 info={'a': 1} reward=0.5 kl=0.25", {}),
+        ("step:7 - critic/score/mean:0.5 - tools:{'a': 1} - actor/kl_loss:0.25", {}),
+    ],
+)
+def test_a_dict_in_a_line_with_a_step_adds_to_its_numbers(tmp_path, line, signals):
+    """It replaced the line: its step and all its numbers were lost."""
+    (tmp_path / "out.log").write_text(line + "\n")
+    (step,) = read(tmp_path / "out.log")
+    assert (step.step, step.signals) == (7, {"reward/mean": 0.5, "kl/ref": 0.25} | signals)
+
+
+def test_numbers_that_lead_up_to_a_dict_belong_to_its_row(tmp_path):
+    """Without a step in the line, they were not even among the unknown keys that --map can name."""
+    line = "04:00 - train - INFO - rl_loss: -0.1, best entropy: 9, token_entropy: 0.8, stats: {'n': 8, 'reward': 0.5}\n"
+    (tmp_path / "out.log").write_text(line)
+    (log,) = find_logs([tmp_path / "out.log"])
+    mapping = NameMapping({"entropy/mean": "token_entropy"})
+    (step,) = observe(log.read(ReadReport()), mapping.signals)
+    assert step.signals == {"reward/mean": 0.5, "entropy/mean": 0.8}
+
+
 @pytest.mark.parametrize("spelling", ["Inf", "INF", "inf", "Infinity", "infinity"])
 def test_infinity_and_nan_may_be_spelled_in_capitals(tmp_path, spelling):
     """C and R print them so; a missing value would be called not logged."""

@@ -18,6 +18,7 @@ from monitor_server.importers.formats.console.lines import (
     read_refused_numbers,
     read_verl_line,
 )
+from monitor_server.importers.formats.console.named_numbers import QUALIFIERS
 from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
@@ -34,6 +35,9 @@ _BLOCK_STEP = re.compile(r"={3,} (?:Step|step) (\d{1,15})(?:/\d+)? ={3,}")
 _BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + GROUPED + ")")
 # Stable-Baselines3 prints a table with one key and value in each line.
 _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\|\s*$")
+# The name of a dict among the numbers of a line: "step=3 reward=0.5 best={".
+_NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s?[:=]\s?$")
+LONGEST_NAME = 64
 MAX_TEXT = 1 << 16
 BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
 MAX_PENDING = 4096
@@ -100,8 +104,8 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
             yield from block.close()
             block.open(text)
         found = read_dictionary(text) if "{" in text else None
-        counted = _numbers_with_step(text) if found is None else None
-        for row in processes.take(counted, text) if found is None else rollouts.take(*found):
+        counted = _numbers_with_step(text) if found is None else _numbers_around(text, found[0])
+        for row in rollouts.take(*found) if found and counted is None else processes.take(counted, text):
             yield from bars.take(row, bar)
     yield from block.close()
     yield from processes.close()
@@ -115,6 +119,20 @@ def _numbers_with_step(text: str) -> Row | None:
     if row is None and any(counted.search(text) for counted in _COUNTED):
         row = read_pipes(text) or read_named_numbers(text)
     return row
+
+
+def _numbers_around(text: str, inner: Row) -> Row | None:
+    """Return the numbers of a line with a step and a dict, with those of the dict that the line has nowhere else."""
+    begin, end = text.index("{"), text.rfind("}") + 1
+    row = _numbers_with_step(text[:begin] + (text[end:] if end > begin else ""))
+    if row is None or not begin:
+        return None
+    name = _NAME_BEFORE.search(text[max(0, begin - LONGEST_NAME) : begin])
+    if text[begin - 1] in "'\"" or (name and not QUALIFIERS.isdisjoint(name[1].lower().split("_"))):
+        return row  # a text in quotes, or numbers such as the best so far
+    signals = {signal for key in row if (signal := signal_of(key)) is not None}
+    added = {key: value for key, value in inner.items() if number(value) is not None and signal_of(key) not in signals}
+    return {**added, **row}
 
 
 class _Rollouts:

@@ -39,6 +39,8 @@ _PAIR = re.compile(
 _STEP_BEFORE = re.compile(
     rf"(?:^|[^A-Za-z_])(?:global[ _])?step\s*[:=#]?\s*({COUNT})\s*(?:/\s*{COUNT})?\W*$", re.IGNORECASE
 )
+# Numbers that lead up to a dict which is one of them: "loss: 0.1, entropy: 0.2, reward_data: {".
+_NUMBERS_BEFORE = re.compile(rf"(?:[A-Za-z_][\w./-]{{0,60}}\s?[:=]\s?{NUMBER},?\s)+[A-Za-z_]\w{{0,60}}\s?[:=]\s?$")
 # slime numbers rollouts in other lines than updates: "rollout 3:", "perf 3:".
 _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1,15})\s*:\s*$", re.IGNORECASE)
 # A dict that continues in the next lines begins with a pair or with nothing, and has no closing brace.
@@ -92,6 +94,10 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     step = _STEP_BEFORE.search(before)
     if step:
         row["step"] = _count(step.group(1))
+    elif leading := _NUMBERS_BEFORE.search(before):
+        for found in _NAMED.finditer(before, leading.start()):
+            if not word_before(before, found.start()):
+                row.setdefault(found[1], found[2])
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
 

@@ -4,10 +4,10 @@ import re
 
 from monitor_server.importers.signal_names import is_known, signal_of
 
-__all__ = ["NamedNumbers", "word_before"]
+__all__ = ["QUALIFIERS", "NamedNumbers", "word_before"]
 
 # Words that make another number of the name after them: "best reward=0.9", "target kl: 0.01", "value loss=3".
-_QUALIFIERS = frozenset({
+QUALIFIERS = frozenset({
     "best", "max", "min", "maximum", "minimum", "median", "std", "target", "old", "ref", "reference", "initial",
     "final", "last", "prev", "previous", "eval", "evaluation", "val", "validation", "test", "dev",
     "value", "critic", "vf", "baseline",
@@ -36,7 +36,7 @@ class NamedNumbers:
     def add(self, word: str, name: str, value: object) -> None:
         """Add a number; of two with the same word and name, the first counts."""
         whole = f"{word}{self._separator}{name}" if word else name
-        if word and not is_known(whole) and _QUALIFIERS.isdisjoint(word.lower().split(self._separator)):
+        if word and not is_known(whole) and QUALIFIERS.isdisjoint(word.lower().split(self._separator)):
             self._doubtful.setdefault(name, {}).setdefault(whole, value)
         else:
             self._row.setdefault(whole, value)
