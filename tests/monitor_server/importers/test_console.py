@@ -215,6 +215,21 @@ def test_a_bar_that_begins_again_is_a_restart(tmp_path):
     assert [(step.attempt, step.step) for step in read(tmp_path / "x.log")] == [(1, 10), (1, 20), (2, 7), (2, 15)]
 
 
+def test_rows_before_the_first_bar_have_the_steps_up_to_it(tmp_path):
+    """A notebook overwrites most bars; those that remain come after the rows, and all steps were counted from 0."""
+    rows = [row(number / 10) for number in range(6)]
+    text = rows[0] + rows[1] + bar(20) + "Saving\n" + rows[2] + rows[3] + bar(40) + "Saving\n" + rows[4] + rows[5]
+    (tmp_path / "x.log").write_text(text)
+    assert [step.step for step in read(tmp_path / "x.log")] == [10, 20, 30, 40, 50, 60]
+
+
+@pytest.mark.parametrize("other", [(1, 64), (64, 64)])
+def test_a_bar_that_is_not_the_trainers_counts_no_rows(tmp_path, other):
+    """It has finished fewer steps than there are rows before it, or all of its own."""
+    (tmp_path / "x.log").write_text(row(0.1) + row(0.2) + bar(*other) + row(0.3) + bar(50, 64) + row(0.4))
+    assert [step.step for step in read(tmp_path / "x.log")] == [0, 1, 2, 3]
+
+
 def test_a_configuration_with_a_number_of_steps_is_no_row(tmp_path):
     """A learning rate alone is set and not measured."""
     (tmp_path / "x.log").write_text(
