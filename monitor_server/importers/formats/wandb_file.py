@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.formats.protobuf import fields, to_signed
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
+from monitor_server.importers.signal_names import CALLS, is_known, number, step_keys
 from monitor_server.importers.source import MAX_LINE_BYTES, chunks
 
 __all__ = ["WandbFile"]
@@ -20,6 +22,8 @@ DAMAGED, FULL, FIRST, LAST = 0, 1, 2, 4
 # HistoryStep{1 num}, HistoryItem{1 key, 2 nested_key, 4 boolean, 5 integer, 6 number, 7 text, 16 value_json}.
 HISTORY, RUN = 2, 17
 HEAD_RECORDS = 64
+# Rows in which a trainer's own step must occur, if it logs one, and rows of a signal in which it must move.
+ROWS_TO_NAME_STEP, ROWS_TO_MOVE = 100, 3
 
 
 class WandbFile:
@@ -40,10 +44,34 @@ class WandbFile:
 
 
 def _rows(path: Path, report: ReadReport) -> Iterator[Row]:
+    resting = _resting_steps(path)
+    for row in _all_rows(path, report):
+        yield {key: value for key, value in row.items() if key not in resting} if resting else row
+
+
+def _resting_steps(path: Path) -> frozenset[str]:
+    """Return the keys of the trainer's own step if it has one value in all rows of a run.
+
+    W&B adds the newest ``train/global_step`` to the rows that a callback logs, and all of these would be one step.
+    """
+    names: set[str] = set()
+    values: set[object] = set()
+    signals: Counter[str] = Counter()
+    for place, row in enumerate(_all_rows(path, ReadReport())):
+        own = {key: value for key in step_keys(tuple(row)) if key != CALLS and (value := number(row[key])) is not None}
+        names.update(own)
+        values.update(own.values())
+        if len(values) > 1 or (not names and place >= ROWS_TO_NAME_STEP):
+            return frozenset()
+        signals.update(key for key in row if own and is_known(key))
+    return frozenset(names) if max(signals.values(), default=0) >= ROWS_TO_MOVE else frozenset()
+
+
+def _all_rows(path: Path, report: ReadReport) -> Iterator[Row]:
     for place, record in _records(path, report):
         try:
-            for number, value in fields(record):
-                if number == HISTORY and isinstance(value, bytes):
+            for field, value in fields(record):
+                if field == HISTORY and isinstance(value, bytes):
                     yield flat(_history(value))
         except (ValueError, RecursionError) as error:
             report.add_problem(path, f"byte {place}", f"a record cannot be read: {error}")
@@ -52,8 +80,8 @@ def _rows(path: Path, report: ReadReport) -> Iterator[Row]:
 def _display_name(path: Path) -> str:
     try:
         for count, (_, record) in enumerate(_records(path, ReadReport())):
-            for number, value in fields(record):
-                if number == RUN and isinstance(value, bytes):
+            for field, value in fields(record):
+                if field == RUN and isinstance(value, bytes):
                     found = {key: text for key, text in fields(value) if isinstance(text, bytes)}
                     return found.get(8, found.get(1, b"")).decode(errors="replace")
             if count > HEAD_RECORDS:
@@ -117,11 +145,11 @@ def _blocks(path: Path, report: ReadReport) -> Iterator[tuple[int, bytes]]:
 
 def _history(history: bytes) -> dict[str, object]:
     row: dict[str, object] = {}
-    for number, content in fields(history):
-        if number == 1 and isinstance(content, bytes):
+    for field, content in fields(history):
+        if field == 1 and isinstance(content, bytes):
             key, value = _item(content)
             row[key] = value
-        elif number == 2 and isinstance(content, bytes):  # noqa: PLR2004 - HistoryRecord.step
+        elif field == 2 and isinstance(content, bytes):  # noqa: PLR2004 - HistoryRecord.step
             step = dict(fields(content)).get(1)
             row.setdefault("_step", to_signed(step) if isinstance(step, int) else None)
     return row
@@ -130,20 +158,20 @@ def _history(history: bytes) -> dict[str, object]:
 def _item(item: bytes) -> tuple[str, object]:
     """Return a history item's key, nested keys joined by slashes, and its value."""
     key, nested, value = "", [], None
-    for number, content in fields(item):
+    for field, content in fields(item):
         if isinstance(content, bytes):
-            if number == 1:
+            if field == 1:
                 key = content.decode(errors="replace")
-            elif number == 2:  # noqa: PLR2004 - nested_key
+            elif field == 2:  # noqa: PLR2004 - nested_key
                 nested.append(content.decode(errors="replace"))
-            elif number in (8, 16):  # json, value_json
+            elif field in (8, 16):  # json, value_json
                 value = read_json(content)
-            elif number == 7:  # noqa: PLR2004 - text
+            elif field == 7:  # noqa: PLR2004 - text
                 value = content.decode(errors="replace")
-        elif number == 5 and isinstance(content, int):  # noqa: PLR2004 - integer, zigzag
+        elif field == 5 and isinstance(content, int):  # noqa: PLR2004 - integer, zigzag
             value = (content >> 1) ^ -(content & 1)
-        elif number == 6 and isinstance(content, float):  # noqa: PLR2004 - number
+        elif field == 6 and isinstance(content, float):  # noqa: PLR2004 - number
             value = content
-        elif number == 4:  # noqa: PLR2004 - boolean
+        elif field == 4:  # noqa: PLR2004 - boolean
             value = bool(content)
     return key or "/".join(nested), value

@@ -1,0 +1,50 @@
+"""W&B's run files, written here record by record; those that W&B itself wrote are in test_written_by_libraries.py."""
+
+import json
+import struct
+import zlib
+
+from monitor_server.importers.mapping import NameMapping
+from monitor_server.importers.protocol import ReadReport
+from monitor_server.importers.search import find_logs
+from monitor_server.importers.steps import observe
+
+
+def varint(value):
+    """Return a number as Protocol Buffers write it."""
+    return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + varint(value >> 7)
+
+
+def field(number, content):
+    """Return a field that holds bytes."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def record(count, row):
+    """Return a history record in its frame: the call of log() with this count."""
+    items = [field(1, field(1, key.encode()) + field(16, json.dumps(value).encode())) for key, value in row.items()]
+    content = field(2, b"".join(items) + field(2, varint(1 << 3) + varint(count)))
+    kind = b"\x01"
+    return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(kind)), len(content), 1) + content
+
+
+def write_run(folder, rows):
+    """Write a run file with a row at each count, and return its path."""
+    path = folder / "run-abc.wandb"
+    path.write_bytes(b":W&B\xe1\xbe\x00" + b"".join(record(count, row) for count, row in rows.items()))
+    return path
+
+
+def read(path):
+    """Return the steps of the one run in a place."""
+    (log,) = find_logs([path])
+    return [(step.step, step.signals) for step in observe(log.read(ReadReport()), NameMapping().signals)]
+
+
+def test_a_trainers_step_that_never_moves_does_not_swallow_the_rows(tmp_path):
+    """W&B adds the newest step to what a callback logs; before the first log of the trainer that is 0 in each row."""
+    rows = {count: {"train/avg_reward": count / 10, "train/global_step": 0} for count in (2, 10, 18, 26)}
+    expected = [(count, {"reward/mean": count / 10}) for count in rows]
+    assert read(write_run(tmp_path, rows)) == expected
+    rows[34] = {"train/loss": 0.1, "train/global_step": 10}
+    assert [step for step, _ in read(write_run(tmp_path, rows))] == [0, 10]
