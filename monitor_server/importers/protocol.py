@@ -231,7 +231,8 @@ def without_steps(log: RecordedLog) -> str:
     held = log.path if is_of_file else f"the run {printable(log.name, longest=60)!r} of {log.path}"
     return (
         f"{held} must hold at least one logged step; none was found in it as {log.format}. A step is a row with "
-        "named numbers, such as {'step': 1, 'reward': 0.4} or a row under a heading step,reward (docs/importers.md)"
+        "named numbers, such as {'step': 1, 'reward': 0.4}, a line with its step such as 'step 1 | reward 0.4', or a "
+        "row under a heading step,reward (docs/importers.md)"
     )
 
 

@@ -434,3 +434,29 @@ def test_a_count_of_tokens_after_a_step_is_no_part_of_it(tmp_path, line, step):
     """The name of the next number and a word that counts nothing may follow a step."""
     (tmp_path / "x.log").write_text(f"{line}\n" * 2)
     assert [(found.step, found.signals) for found in read(tmp_path / "x.log")] == [(step, {"reward/mean": 0.5})]
+
+
+def test_steps_that_are_counted_in_each_epoch_go_on_over_the_epochs(tmp_path):
+    """MiniMind prints no word like step, and its logs were refused."""
+    line = "Epoch:[{}/2]({}/3), Reward: {}, KL_ref: 0.0002, Adv Std: 0.9, Actor Loss: 0.1, Learning Rate: 0.0000003\n"
+    (tmp_path / "grpo.log").write_text("".join(line.format(e, n, n / 10) for e in (1, 2) for n in (1, 2, 3)))
+    steps = read(tmp_path / "grpo.log")
+    assert [(step.step, step.attempt) for step in steps] == [(step, 1) for step in range(1, 7)]
+    assert steps[3].signals == {"reward/mean": 0.1, "kl/ref": 0.0002, "lr": 3e-07}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"), [((1, 2, 3), [1, 2, 3]), ((1, 1, 2), [0, 1, 2])], ids=["one row each", "many rows"]
+)
+def test_an_epoch_with_a_reward_is_a_step_where_there_are_no_steps(tmp_path, epochs, expected):
+    """Of many rows in an epoch, all but the first would be left out: these are counted."""
+    line = "  \x1b[1mEpoch   {}\x1b[0m | loss=0.0144 | reward=  6.06 [ok] | val reward=9\n"
+    (tmp_path / "x.log").write_text(
+        "Epoch 0 | loss=0.5\nEpoch 1: 9it [00:04, 2.00it/s, reward=6]\n"
+        + "".join(line.format(epoch) for epoch in epochs)
+    )
+    steps = read(tmp_path / "x.log")
+    assert [step.step for step in steps] == expected
+    assert all(step.signals == {"reward/mean": 6.06, "loss/policy": 0.0144} for step in steps)
+    (tmp_path / "x.log").write_text("step 5 | reward 0.5\n" + line.format(9))
+    assert [step.step for step in read(tmp_path / "x.log")] == [5]

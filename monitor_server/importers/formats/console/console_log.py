@@ -5,6 +5,7 @@ Slurm and nohup outputs, ``output.log`` of W&B and the streams of notebooks are 
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from monitor_server.importers.formats.console.lines import (
@@ -13,9 +14,11 @@ from monitor_server.importers.formats.console.lines import (
     NUMBER,
     OpenDictionary,
     read_dictionary,
+    read_epoch,
     read_named_numbers,
     read_pipes,
     read_refused_numbers,
+    read_step_of_epoch,
     read_verl_line,
 )
 from monitor_server.importers.formats.console.named_numbers import QUALIFIERS
@@ -68,9 +71,19 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
     for row in console_rows(line for _, line in lines(path, report)):
         is_empty = False
         yield row
-    if is_empty:  # the only numbers may be in W&B's messages about refused values
+    if is_empty:  # the only numbers may be in W&B's messages about refused values, or each of an epoch
         refused = (read_refused_numbers(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
         yield from (row for row in refused if row and _is_step(row))
+        is_rising = all(before < after for before, after in pairwise(epoch for epoch, _ in _epochs(path)))
+        for _, row in _epochs(path):
+            yield row if is_rising else {key: value for key, value in row.items() if key != "step"}
+
+
+def _epochs(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the epochs of a loop without steps, each with the numbers of a line."""
+    for _, line in lines(path, ReadReport()):
+        if b"poch" in line and (found := read_epoch(_ESCAPES.sub("", line[:MAX_TEXT].decode(errors="replace")))):
+            yield found
 
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
@@ -86,6 +99,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
             or b"iter" in line
             or b"Iter" in line
             or b"STEP" in line
+            or b"Epoch:[" in line
             or b"\xe2\x80\xa2" in line  # a bullet
             or b" Results" in line
             or line.startswith(b"|")
@@ -118,6 +132,8 @@ def _numbers_with_step(text: str) -> Row | None:
     row = read_verl_line(text) if "tep:" in text else None
     if row is None and any(counted.search(text) for counted in _COUNTED):
         row = read_pipes(text) or read_named_numbers(text)
+    if row is None and "Epoch:[" in text:
+        row = read_step_of_epoch(text)
     return row
 
 

@@ -7,7 +7,7 @@ from math import inf
 
 from monitor_server.importers.formats.console.named_numbers import NamedNumbers, word_before
 from monitor_server.importers.protocol import Row
-from monitor_server.importers.signal_names import is_known, ungrouped
+from monitor_server.importers.signal_names import is_known, signal_of, ungrouped
 
 __all__ = [
     "CONFIGURED",
@@ -16,9 +16,11 @@ __all__ = [
     "OpenDictionary",
     "is_evaluation",
     "read_dictionary",
+    "read_epoch",
     "read_named_numbers",
     "read_pipes",
     "read_refused_numbers",
+    "read_step_of_epoch",
     "read_verl_line",
 ]
 
@@ -60,6 +62,9 @@ _PIPE_STEP = re.compile(
     r"(?:\([^()]{0,60}\)\s*)?(?:[]|:,]+|-\s)\s*(.+)",
     re.IGNORECASE,
 )
+# MiniMind counts the steps of each epoch: "Epoch:[1/2](3/500), Reward: 0.5".
+_STEP_OF_EPOCH = re.compile(r"Epoch:\[(\d{1,9})/\d{1,9}\]\((\d{1,15})/(\d{1,15})\)\s*(.+)")
+_EPOCH = re.compile(r"^\W{0,20}Epoch:?\s*(\d{1,15})(?:\s*/\s*\d{1,15})?\s*(?:[]|:,]+|-\s)\s*(.+)", re.IGNORECASE)
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + GROUPED + r")\s?(%?)")
 _NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
 _BETWEEN_SEGMENTS = re.compile(r"\||(?<!\d),|,(?!\d)| - ")
@@ -223,8 +228,35 @@ def read_pipes(line: str) -> Row | None:
     found = _PIPE_STEP.search(line)
     if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
+    return _read_segments(found.group(2), _count(found.group(1)))
+
+
+def read_step_of_epoch(line: str) -> Row | None:
+    """Return the numbers of a line ``Epoch:[2/3](4/500), Reward: 0.5``, which MiniMind prints; here, of step 504."""
+    found = _STEP_OF_EPOCH.search(line)
+    if found is None or is_evaluation(line[: found.start()]):
+        return None
+    epoch, step, steps = map(int, found.groups()[:3])
+    return _read_segments(found.group(4), (epoch - 1) * steps + step)
+
+
+def read_epoch(line: str) -> tuple[int, Row] | None:
+    """Return the epoch and the numbers of a line ``Epoch 3 | Reward 0.5``, of a loop without steps.
+
+    Progress bars, which repeat the newest numbers, are passed over.
+    """
+    found = None if "it/s" in line or "s/it" in line else _EPOCH.match(line)
+    if found is None:
+        return None
+    epoch = int(found.group(1))
+    row = _read_segments(found.group(2), epoch)
+    return (epoch, row) if row and any(signal_of(key) == "reward/mean" for key in row) else None
+
+
+def _read_segments(text: str, step: int) -> Row | None:
+    """Return the numbers of a text ``Reward 0.5 | Grad. Norm 1.2``, with their step."""
     numbers = NamedNumbers(" ")
-    for part in map(str.strip, _BETWEEN_SEGMENTS.split(found.group(2))):
+    for part in map(str.strip, _BETWEEN_SEGMENTS.split(text)):
         segment = _SEGMENT.match(part)
         if segment is None:
             continue
@@ -234,7 +266,7 @@ def read_pipes(line: str) -> Row | None:
             if named.start() >= end:
                 break
             _add(numbers, word_before(part, named.start()), *named.groups())
-    return _with_step(numbers.row(), _count(found.group(1)))
+    return _with_step(numbers.row(), step)
 
 
 @_with_epoch
