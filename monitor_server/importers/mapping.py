@@ -20,6 +20,8 @@ from monitor_server.importers.signal_names import (
 __all__ = ["NameMapping", "name_unread_keys", "parse_overrides"]
 
 MAX_KEYS = 2000
+# A signal has several keys in turn if the second one has this many rows, and one for so many of the first.
+LEAST_ROWS_OF_KEY, ROWS_PER_ROW_OF_KEY = 3, 20
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
@@ -69,6 +71,7 @@ class NameMapping:
         self._named: list[tuple[str, str, int]] = []
         self._without_number: list[str] = []  # the keys among these without a number in any row so far
         self._rows = 0  # rows with these keys that are not counted yet
+        self._read_rows: dict[str, dict[str, int]] = {}  # of each signal and each key that it was read from
         self.sources: dict[str, str] = {}
         """Signal → the key from which it was read, for overrides; see `mapped`."""
 
@@ -110,7 +113,16 @@ class NameMapping:
         for key in self._row_keys or ():
             if key in self._keys:
                 self._keys[key] += self._rows
+        if not self._is_recorded:
+            self._count_signals()
         self._rows = 0
+
+    def _count_signals(self) -> None:
+        best = {signal: key for key, signal, _ in sorted(self._named, key=itemgetter(2), reverse=True)}
+        for signal, key in best.items():
+            if key in self._keys and signal not in self._overrides:
+                rows = self._read_rows.setdefault(signal, {})
+                rows[key] = rows.get(key, 0) + self._rows
 
     def _add_keys(self, row: Row) -> None:
         """Add keys that have a number for the first time; this row is counted with the others."""
@@ -122,6 +134,24 @@ class NameMapping:
             self._count()
             self._rows = 1
             self._keys.update(dict.fromkeys(new, 0))
+
+    @property
+    def notes(self) -> list[str]:
+        """A remark for each signal that was read from several keys in turn, which may be several metrics."""
+        self._count()
+        remarks = []
+        for signal, counted in self._read_rows.items():
+            first = max(counted, key=counted.__getitem__)
+            (rank,) = (rank for _, _, rank in find_signal_keys([first]))
+            others = [key for key, _, other in find_signal_keys(counted) if other != rank]
+            second = max(others, key=counted.__getitem__, default=first)
+            if second != first and counted[second] >= max(LEAST_ROWS_OF_KEY, counted[first] / ROWS_PER_ROW_OF_KEY):
+                rows = " and ".join(f"in {counted[key]:,} rows as {key!r}" for key in (first, second))
+                remarks.append(
+                    f"{signal} was read under several names: {rows}. If these are different metrics, name one with "
+                    f"--map {signal}=KEY"
+                )
+        return remarks
 
     def keys_of_signals(self) -> dict[str, str]:
         """Return signal → its keys, the most trusted first, joined by commas."""

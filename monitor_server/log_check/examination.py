@@ -93,6 +93,11 @@ class Examination:
         return Outcome.QUIET if self.observed and not self.report.is_quarantined else Outcome.NOT_OBSERVED
 
     @property
+    def notes(self) -> list[str]:
+        """Remarks about the steps and the names for readers of the result, each one sentence."""
+        return [*self.report.notes, *self.mapping.notes]
+
+    @property
     def lead(self) -> int | None:
         """The steps trained from the first alarm to the collapse; None if there was no alarm or no collapse."""
         if self.warn_step is None or self.collapse_step is None:

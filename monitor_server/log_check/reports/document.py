@@ -56,7 +56,7 @@ def _run(found: Examination, gpus: int | None, step_seconds: float | None) -> di
         "unknown_keys": found.mapping.unknown(),
         "problems": found.report.problems,
         "problem_count": found.report.problem_count,
-        "notes": found.report.notes,
+        "notes": found.notes,
     }
 
 

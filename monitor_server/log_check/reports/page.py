@@ -128,7 +128,7 @@ def _names(found: Examination) -> str:
     )
     unknown = ", ".join(found.mapping.unknown())
     problems = "".join(f"<li>{text(problem)}</li>" for problem in found.report.problems)
-    notes = "".join(f"<li>{text(note)}</li>" for note in found.report.notes)
+    notes = "".join(f"<li>{text(note)}</li>" for note in found.notes)
     return (
         f'<h2>Names</h2><details><summary>which key of the log is which signal</summary><div class="scroll"><table>'
         f"<thead><tr><th>signal</th><th>key of the log</th></tr></thead><tbody>{rows}</tbody></table></div></details>"

@@ -86,7 +86,7 @@ def print_summary(console: Console, examinations: Sequence[Examination]) -> None
             Text(printable(alarms[0].kind) if alarms else ""),
         )
     console.print(table)
-    notes = [(found.log.name, note) for found in examinations for note in found.report.notes]
+    notes = [(found.log.name, note) for found in examinations for note in found.notes]
     for name, note in notes[:MOST_NOTES]:
         console.print(Text(f"{printable(name)}: {note}", style="dark_orange"))
     if len(notes) > MOST_NOTES:
@@ -213,5 +213,5 @@ def _print_names(console: Console, found: Examination) -> None:
         console.print(Padding(Text(f"not signals: {listed}{more} (--map SIGNAL=KEY reads one)"), (0, 0, 0, 2)))
     for line in name_unread_keys([found.mapping]):
         console.print(Padding(Text(printable(line), style="red"), (0, 0, 0, 2)))
-    for remark in found.report.remarks:
+    for remark in [*found.report.remarks, *found.mapping.notes]:
         console.print(Padding(Text(printable(remark), style="dark_orange"), (0, 0, 0, 2)))

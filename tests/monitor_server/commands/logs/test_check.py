@@ -145,6 +145,20 @@ def test_a_learning_rate_alone_does_not_pass(tmp_path, capsys):
     assert "not signals" not in printed.out
 
 
+def test_a_signal_that_was_read_under_several_names_is_named(tmp_path, capsys):
+    """A sum over the batch and the reward of a printed sample alternate; a section makes no other name."""
+    rows = [{"total_reward": 144.0, "kl": 0.1}] * 40 + [{"reward": 0.0, "train/kl": 0.1}] * 4
+    (tmp_path / "a.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    note = "reward/mean was read under several names: in 40 rows as 'total_reward' and in 4 rows as 'reward'."
+    printed = check(capsys, tmp_path / "a.jsonl")[1].out
+    assert note in " ".join(printed.split())
+    assert "kl/ref was read under several names" not in printed
+    (whole,) = json.loads(check(capsys, tmp_path / "a.jsonl", "--json")[1].out)["runs"]
+    assert [each for each in whole["notes"] if each.startswith(note)]
+    mapped = check(capsys, tmp_path / "a.jsonl", "--map", "reward/mean=total_reward")[1].out
+    assert "several names" not in mapped
+
+
 def test_a_key_that_no_log_has_does_not_pass(tmp_path, capsys):
     """Status 4 where a mapped signal was read from no log, and 0 where one log of several has it."""
     for name, key in (("a", "mine"), ("b", "other")):
