@@ -52,6 +52,9 @@ PROBE_BYTES = 8 << 20
 # Compressed forms that the standard library does not read, and the program that decompresses each.
 COMPRESSED = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"Rar!")
+# W&B's folder of a run, and its own logs, which contain the configuration of the run.
+_WANDB_FOLDER = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-\w+")
+WANDB_LOGS = ("debug.log", "debug-internal.log")
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -244,13 +247,24 @@ def _folder_run(folder: Path) -> RecordedLog | None:
         )
     if is_mlflow_run(folder):
         return mlflow_run(folder)
+    return _wandb_run(folder)
+
+
+def _wandb_run(folder: Path) -> RecordedLog | None:
+    """Return the run of one of W&B's folders: its run file, or its printed output if the run file has no row.
+
+    W&B writes rows some steps late, so that a run that was killed early has none. A copy may lack the run file.
+    """
     stored = sorted(path for path in folder.glob("*.wandb") if path.is_file())
+    is_whole = stored and WandbFile().recognises(stored[0], head(stored[0]))
+    run = next(WandbFile().logs(stored[0])) if is_whole else None
     output = folder / "files" / "output.log"
-    if stored and WandbFile().recognises(stored[0], head(stored[0])):
-        return next(WandbFile().logs(stored[0]))
-    if stored and output.is_file():
-        return replace(next(ConsoleLog().logs(output)), name=folder.name)
-    return None
+    if not output.is_file() or (run is not None and next(run.read(ReadReport()), None) is not None):
+        return run
+    printed = replace(next(ConsoleLog().logs(output)), name=folder.name if run is None else run.name)
+    is_damaged = stored and run is None
+    is_wandb = run is not None or _WANDB_FOLDER.fullmatch(folder.name) is not None
+    return printed if is_damaged or (is_wandb and _names_a_signal(printed, frozenset())) else run
 
 
 def _files_in(
@@ -258,7 +272,7 @@ def _files_in(
 ) -> Iterator[RecordedLog]:
     events: list[Path] = []
     for path in files:
-        if path.name == "meta.json":
+        if path.name == "meta.json" or (path.name in WANDB_LOGS and _is_of_wandb(folder)):
             continue
         beginning = head(path)
         importer = next((each for each in IMPORTERS if each.recognises(path, beginning)), None)
@@ -273,6 +287,11 @@ def _files_in(
             yield from _runs_in(path, importer, keys, passed_over)
     if events:
         yield from event_files(folder.absolute().name, events)
+
+
+def _is_of_wandb(folder: Path) -> bool:
+    """Return whether W&B writes its own logs to a folder."""
+    return folder.name == "wandb" or _WANDB_FOLDER.fullmatch(folder.parent.name) is not None
 
 
 def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:

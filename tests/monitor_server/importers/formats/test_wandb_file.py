@@ -48,3 +48,29 @@ def test_a_trainers_step_that_never_moves_does_not_swallow_the_rows(tmp_path):
     assert read(write_run(tmp_path, rows)) == expected
     rows[34] = {"train/loss": 0.1, "train/global_step": 10}
     assert [step for step, _ in read(write_run(tmp_path, rows))] == [0, 10]
+
+
+def test_a_run_folder_whose_run_file_has_no_row_is_read_from_its_output(tmp_path):
+    """A run that was killed early has no row in its run file, and was refused beside a whole output."""
+    folder = tmp_path / "run-20260511_073152-abc"
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "output.log").write_text("step:1 - critic/score/mean:0.5\nstep:2 - critic/score/mean:0.6\n")
+    file = write_run(folder, {})
+    printed = [(1, {"reward/mean": 0.5}), (2, {"reward/mean": 0.6})]
+    assert read(folder) == printed
+    write_run(folder, {1: {"reward": 0.5}})
+    assert read(folder) == [(1, {"reward/mean": 0.5})]
+    file.write_bytes(b"damaged")
+    assert read(folder) == printed
+
+
+def test_a_copy_of_wandbs_folder_without_run_files_holds_a_run_for_each_output_with_steps(tmp_path):
+    """The configuration in W&B's own logs is no run, and the folders of the outputs give the names."""
+    config = "config: {'actor': {'clip_ratio': 0.2, 'optim': {'lr': 1e-06}}, 'response_length': 8096}\n"
+    outputs = {"run-20260511_073152-abc": "step:1 - critic/score/mean:0.5\n", "run-20260511_073152-abd": "Killed\n"}
+    for name, output in outputs.items():
+        for place, text in (("files/output.log", output), ("logs/debug.log", config)):
+            (tmp_path / "wandb" / name / place).parent.mkdir(parents=True)
+            (tmp_path / "wandb" / name / place).write_text(text)
+    (tmp_path / "wandb" / "debug.log").write_text(config)
+    assert [log.name for log in find_logs([tmp_path])] == ["run-20260511_073152-abc"]
