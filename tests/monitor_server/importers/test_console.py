@@ -215,6 +215,20 @@ def test_a_bar_that_begins_again_is_a_restart(tmp_path):
     assert [(step.attempt, step.step) for step in read(tmp_path / "x.log")] == [(1, 10), (1, 20), (2, 7), (2, 15)]
 
 
+def test_numbers_in_the_table_of_completions_of_trl_are_no_rows(tmp_path):
+    """A completion with a step became a step, and each of them began a new attempt."""
+    table = (
+        "╭──────────────── Step {} ───────────────╮\n"
+        "│ ┃ Prompt                ┃ Completion             ┃ Advantage ┃ │\n"
+        "\x1b[2m│\x1b[0m │ step: 3 reward: 0.7   │ {{'step': 9, 'reward': 5}} │      0.32 │ │\n"
+        '│ │ {{"reward":             │ {{                       │      0.32 │ │\n'
+        "╰────────────────────────────────────────╯\n"
+    )
+    text = "".join(f"{bar(step)}\r{row(step / 10)}{bar(step)}{table.format(step)}" for step in (1, 2, 3))
+    (tmp_path / "x.log").write_text(text)
+    assert [(step.step, step.attempt) for step in read(tmp_path / "x.log")] == [(1, 1), (2, 1), (3, 1)]
+
+
 def test_rows_before_the_first_bar_have_the_steps_up_to_it(tmp_path):
     """A notebook overwrites most bars; those that remain come after the rows, and all steps were counted from 0."""
     rows = [row(number / 10) for number in range(6)]

@@ -41,6 +41,8 @@ _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\
 # The name of a dict among the numbers of a line: "step=3 reward=0.5 best={".
 _NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s?[:=]\s?$")
 LONGEST_NAME = 64
+# With log_completions, TRL draws a table of prompts and completions in a panel. Their texts may contain anything.
+_SAMPLES = ("│ │", "│ ┃")
 MAX_TEXT = 1 << 16
 BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
 MAX_PENDING = 4096
@@ -110,6 +112,8 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
         text = line[:MAX_TEXT].decode(errors="replace")
         if "\x1b" in text:
             text = _ESCAPES.sub("", text)
+        if text.startswith(_SAMPLES):
+            continue
         whole = multiline.take(text)
         if whole is None or block.takes(whole):
             continue
