@@ -215,6 +215,21 @@ def test_a_bar_that_begins_again_is_a_restart(tmp_path):
     assert [(step.attempt, step.step) for step in read(tmp_path / "x.log")] == [(1, 10), (1, 20), (2, 7), (2, 15)]
 
 
+def test_a_line_that_wandb_cut_is_named_and_its_last_number_is_not_read(tmp_path):
+    """A number that is cut is another one, and those after it are missing without a word."""
+    line = f"step:{{}} - critic/score/mean:0.5 - a:{'1' * 4040} - actor/kl_loss:1.5e-07\n"
+    cut = line.format(10)[:4096]
+    assert cut.endswith("kl_loss:1.5")
+    (tmp_path / "output.log").write_text(f"step:9 - critic/score/mean:0.4\n{cut}\n")
+    (log,) = find_logs([tmp_path / "output.log"])
+    report = ReadReport()
+    steps = list(observe(log.read(report), NameMapping().signals, report))
+    assert [(step.step, step.signals) for step in steps] == [(9, {"reward/mean": 0.4}), (10, {"reward/mean": 0.5})]
+    assert report.problems == [
+        "output.log, line 2: it ends at 4,096 bytes, where W&B cuts a line; the run file (.wandb) has the rest"
+    ]
+
+
 def test_numbers_in_the_table_of_completions_of_trl_are_no_rows(tmp_path):
     """A completion with a step became a step, and each of them began a new attempt."""
     table = (

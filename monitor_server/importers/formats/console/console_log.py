@@ -44,6 +44,7 @@ LONGEST_NAME = 64
 # With log_completions, TRL draws a table of prompts and completions in a panel. Their texts may contain anything.
 _SAMPLES = ("│ │", "│ ┃")
 MAX_TEXT = 1 << 16
+WANDB_LINE_BYTES = 4096  # the longest line in output.log
 BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
 MAX_PENDING = 4096
 # prime-rl's orchestrator and trainer each print steps; the orchestrator may be some steps ahead.
@@ -70,7 +71,7 @@ class ConsoleLog:
 
 def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
     is_empty = True
-    for row in console_rows(line for _, line in lines(path, report)):
+    for row in console_rows(_whole_numbers(path, report)):
         is_empty = False
         yield row
     if is_empty:  # the only numbers may be in W&B's messages about refused values, or each of an epoch
@@ -79,6 +80,19 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
         is_rising = all(before < after for before, after in pairwise(epoch for epoch, _ in _epochs(path)))
         for _, row in _epochs(path):
             yield row if is_rising else {key: value for key, value in row.items() if key != "step"}
+
+
+def _whole_numbers(path: Path, report: ReadReport) -> Iterator[bytes]:
+    """Yield the lines of a file, those of verl that W&B has cut without the number at their end, and report these."""
+    for place, line in lines(path, report):
+        if len(line) == WANDB_LINE_BYTES and b"step:" in line and b" - " in line:
+            message = (
+                f"it ends at {WANDB_LINE_BYTES:,} bytes, where W&B cuts a line; the run file (.wandb) has the rest"
+            )
+            report.add_problem(path, f"line {place}", message)
+            yield line.rpartition(b" - ")[0]
+        else:
+            yield line
 
 
 def _epochs(path: Path) -> Iterator[tuple[int, Row]]:
