@@ -52,9 +52,8 @@ PROBE_BYTES = 8 << 20
 # Compressed forms that the standard library does not read, and the program that decompresses each.
 COMPRESSED = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf\x27\x1c", b"Rar!")
-# W&B's folder of a run, and its own logs, which contain the configuration of the run.
+# W&B's folder of a run.
 _WANDB_FOLDER = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-\w+")
-WANDB_LOGS = ("debug.log", "debug-internal.log")
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
@@ -272,7 +271,7 @@ def _files_in(
 ) -> Iterator[RecordedLog]:
     events: list[Path] = []
     for path in files:
-        if path.name == "meta.json" or (path.name in WANDB_LOGS and _is_of_wandb(folder)):
+        if path.name == "meta.json":
             continue
         beginning = head(path)
         importer = next((each for each in IMPORTERS if each.recognises(path, beginning)), None)
@@ -287,11 +286,6 @@ def _files_in(
             yield from _runs_in(path, importer, keys, passed_over)
     if events:
         yield from event_files(folder.absolute().name, events)
-
-
-def _is_of_wandb(folder: Path) -> bool:
-    """Return whether W&B writes its own logs to a folder."""
-    return folder.name == "wandb" or _WANDB_FOLDER.fullmatch(folder.parent.name) is not None
 
 
 def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:

@@ -267,6 +267,14 @@ def test_a_configuration_with_a_number_of_steps_is_no_row(tmp_path):
     assert [(step.step, step.signals) for step in read(tmp_path / "x.log")] == [(1, {"lr": 2e-06, "loss/policy": 0.5})]
 
 
+@pytest.mark.parametrize("name", ["config:", "Config: DictConfig(", "INFO args =", "hyperparameters:"])
+def test_a_printed_configuration_is_no_row(tmp_path, name):
+    """Its limits were the first step, far from all others."""
+    config = f"{name} {{'actor': {{'clip_ratio': 0.2, 'optim': {{'lr': 1e-06}}}}, 'response_length': 8096}}\n"
+    (tmp_path / "x.log").write_text(config + row(0.5) + config + row(0.6))
+    assert [step.signals.keys() for step in read(tmp_path / "x.log")] == [{"reward/mean", "loss/policy"}] * 2
+
+
 def test_numbers_that_wandb_refused_count_where_there_are_no_others(tmp_path):
     """W&B repeats rows with a step that has passed; beside the trainer's own lines they would count twice."""
     refused = (
@@ -378,7 +386,7 @@ def test_a_comma_within_a_number_separates_thousands_or_the_number_is_not_read(t
     ("line", "signals"),
     [
         ("step 7 | reward 0.5 | kl 0.25 | per_task={'math': 0.2, 'code': 0.8}", {}),
-        ("step: 7, reward: 0.5, kl: 0.25, config: {'lr': 1e-6}", {"lr": 1e-6}),
+        ("step: 7, reward: 0.5, kl: 0.25, config: {'lr': 1e-6}", {}),
         ("step=7 reward=0.5 kl=0.25 stats={'reward': 0.9, 'entropy': 1.5}", {"entropy/mean": 1.5}),
         ("step=7 reward=0.5 kl=0.25 best={'entropy': 1.5}", {}),
         ("[STEP] step=7 reward=0.5 kl=0.25 cmd='{\"id\": \"x\", \"entropy\": 3}' split={'mode': 'test'}", {}),

@@ -43,6 +43,11 @@ _STEP_BEFORE = re.compile(
 )
 # Numbers that lead up to a dict which is one of them: "loss: 0.1, entropy: 0.2, reward_data: {".
 _NUMBERS_BEFORE = re.compile(rf"(?:[A-Za-z_][\w./-]{{0,60}}\s?[:=]\s?{NUMBER},?\s)+[A-Za-z_]\w{{0,60}}\s?[:=]\s?$")
+# Before a printed configuration, whose clip_ratio and response_length are limits and not measured.
+_CONFIGURATION_BEFORE = re.compile(
+    r"(?<![A-Za-z])(?:config|configuration|cfg|args|arguments|hparams|hyper_?parameters)\s?[:=]\s*(?:\w{1,60}\(\s*)?$",
+    re.IGNORECASE,
+)
 # slime numbers rollouts in other lines than updates: "rollout 3:", "perf 3:".
 _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1,15})\s*:\s*$", re.IGNORECASE)
 # A dict that continues in the next lines begins with a pair or with nothing, and has no closing brace.
@@ -85,8 +90,9 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     TRL, transformers, ms-swift, OpenRLHF (``Global step 3: {...}``) and slime (``step 3: {...}``) print these.
     """
     begin = line.find("{")
+    before = line[max(0, begin - 200) : begin]
     # W&B repeats the values that it refused.
-    if begin < 0 or "Dropping entry" in line or is_evaluation(line[max(0, begin - 200) : begin]):
+    if begin < 0 or "Dropping entry" in line or is_evaluation(before) or _CONFIGURATION_BEFORE.search(before):
         return None
     numbers = NamedNumbers("/")
     for section, part in _sections(line, begin):
@@ -95,7 +101,6 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     row = numbers.row()
     if not row:
         return None
-    before = line[max(0, begin - 200) : begin]
     step = _STEP_BEFORE.search(before)
     if step:
         row["step"] = _count(step.group(1))
