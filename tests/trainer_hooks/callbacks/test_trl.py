@@ -323,6 +323,16 @@ def test_a_named_reward_function_says_what_is_correct(run, steps):
     assert signals["reward/mean"] == pytest.approx(1.25)
 
 
+def test_a_reward_function_that_does_not_exist_is_reported_once_and_costs_no_signal(run, steps, caplog):
+    """The log names the functions that there are, and the weighted reward says what is correct."""
+    run(correct="share_of_vowel", max_steps=2)
+    (line,) = [record.message for record in caplog.records if "share_of_vowel'" in record.message]
+    assert "its functions are: share_of_vowels;" in line
+    signals = steps()[2]
+    assert {"reward/correct_frac", "likelihood/correct", "text/repetition"} <= signals.keys()
+    assert "hooks/internal_errors" not in signals
+
+
 @pytest.mark.skipif(Version(trl.__version__) < Version("0.21"), reason="this TRL fails itself on such a response")
 def test_responses_without_a_reward_are_left_out(run, steps):
     """A response that no reward function could score is neither a bad value nor an incorrect response."""
@@ -671,8 +681,16 @@ def test_a_loss_of_nan_is_reported_as_nan(run, steps):
 
 
 def test_an_error_of_ours_is_counted_and_not_raised(run, steps, swallowed):
-    """A reward function that does not exist costs only the token signals; training goes on."""
-    run(correct="no such function")
+    """Weights of rewards that cannot be read cost only the token signals; training goes on."""
+
+    class Unreadable(torch.Tensor):
+        def cpu(self):
+            raise RuntimeError
+
+    def spoil(trainer):
+        trainer.reward_weights = trainer.reward_weights.as_subclass(Unreadable)
+
+    run(prepared=spoil)
     assert swallowed
     swallowed.clear()
     assert list(steps()) == [1, 2, 3, 4]

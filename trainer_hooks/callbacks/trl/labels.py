@@ -4,6 +4,7 @@ Labels are columns of two tensors in the batch, so that TRL's own shuffling and 
 responses. Nothing here draws a random number, communicates with another rank or changes a tensor.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
@@ -12,8 +13,11 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.callbacks.trl.row_places import find_places, take_rows
+from trainer_hooks.text_safety import describe_object
 
 __all__ = ["LABELS", "ResponseLabels"]
+
+logger = logging.getLogger("trainer_hooks")
 
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
 UID, GROUP, ZERO_STD, CALLS, VALID, EMPTY = range(6)
@@ -39,7 +43,7 @@ class ResponseLabels:
     def __init__(self, trainer: Any, correct: str | None) -> None:
         self._groups: list[Tensor] = []  # of each rollout batch of the step: whether each group is of a kind
         self._trainer = trainer
-        self._correct = correct
+        self._correct = None if correct is None else _find_function(trainer, correct)
         self._responses = 0
         self._columns: list[dict[str, Tensor]] = []
         self._tokens: list[Sequence[int]] = []  # of the responses that have labels, where TRL names them
@@ -74,7 +78,7 @@ class ResponseLabels:
         is_known = ~per_function.isnan()
         weighted = (torch.where(is_known, per_function, 0.0) * trainer.reward_weights.cpu()).sum(dim=1)
         weighted = torch.where(is_known.any(dim=1), weighted, torch.nan)
-        graded = weighted if self._correct is None else per_function[:, trainer.reward_func_names.index(self._correct)]
+        graded = weighted if self._correct is None else per_function[:, self._correct]
         is_correct = graded > 0
         size = trainer.num_generations
         # Like TRL, leave out responses that no function scored; a group without any other has no deviation.
@@ -212,6 +216,20 @@ class ResponseLabels:
         seen = {uid in self._trained for uid in uids}
         self._trained.update(uids)
         return seen.pop() if len(seen) == 1 else None
+
+
+def _find_function(trainer: Any, name: str) -> int | None:
+    """Return the place of a reward function by its name; None, with a line in the log, where there is none."""
+    names = list(getattr(trainer, "reward_func_names", ()))
+    if name in names:
+        return names.index(name)
+    logger.warning(
+        "rlvitals: no reward function of this trainer is named %s, its functions are: %s; a response therefore counts "
+        "as correct if its weighted reward is positive",
+        describe_object(name),
+        ", ".join(names) or "none",
+    )
+    return None
 
 
 def _tool_calls(completion: Any) -> tuple[int, int, int]:
