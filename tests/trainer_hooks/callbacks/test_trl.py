@@ -323,6 +323,21 @@ def test_a_named_reward_function_says_what_is_correct(run, steps):
     assert signals["reward/mean"] == pytest.approx(1.25)
 
 
+@needs_unscored
+def test_a_response_that_the_named_function_did_not_grade_is_judged_by_its_weighted_reward(run, steps):
+    """In a training of two tasks, the responses to the other task are no incorrect ones of the named function."""
+
+    def solved(completions, **_):
+        return [None if index % 2 else float(index % 4 == 0) for index, _ in enumerate(completions)]
+
+    def compiled(completions, **_):
+        return [1.0 if index % 2 else None for index, _ in enumerate(completions)]
+
+    run(reward=[solved, compiled], correct="solved", max_steps=1)
+    (signals,) = steps().values()
+    assert signals["reward/correct_frac"] == pytest.approx(0.75)
+
+
 def test_a_reward_function_that_does_not_exist_is_reported_once_and_costs_no_signal(run, steps, caplog):
     """The log names the functions that there are, and the weighted reward says what is correct."""
     run(correct="share_of_vowel", max_steps=2)

@@ -36,9 +36,9 @@ class VitalsCallback(StreamingCallback):
         api_key: Key with the scope ingest.
         on_alert: Called with each alert that fires on the run, in a background thread.
         policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
-        correct: Name of the reward function whose positive value means that a response is correct. Without it, and if
-            no function has this name, a response is correct if its weighted reward is positive. Name one if you also
-            reward format or length.
+        correct: Name of the reward function whose positive value means that a response is correct. Without it, if no
+            function has this name, and where the function returned None, a response is correct if its weighted reward
+            is positive. Name one if you also reward format or length.
         control_ids: Token ids of your protocol, such as the opening of a tool call.
         probe_every: Score one microbatch again after the update at every n-th step (level L4). This measures entropy
             change and displacement also where there is one update per rollout. It costs a forward pass of a microbatch,

@@ -37,7 +37,7 @@ class ResponseLabels:
     Args:
         trainer: A GRPOTrainer, an RLOOTrainer, or one like them.
         correct: Name of the reward function whose positive value means that a response is correct; the weighted sum
-            of all unless given.
+            of all unless given, and for a response that this function did not grade.
     """
 
     def __init__(self, trainer: Any, correct: str | None) -> None:
@@ -78,7 +78,10 @@ class ResponseLabels:
         is_known = ~per_function.isnan()
         weighted = (torch.where(is_known, per_function, 0.0) * trainer.reward_weights.cpu()).sum(dim=1)
         weighted = torch.where(is_known.any(dim=1), weighted, torch.nan)
-        graded = weighted if self._correct is None else per_function[:, self._correct]
+        graded = weighted
+        if self._correct is not None:
+            # In a training of several tasks a function grades only the responses to its own.
+            graded = torch.where(is_known[:, self._correct], per_function[:, self._correct], weighted)
         is_correct = graded > 0
         size = trainer.num_generations
         # Like TRL, leave out responses that no function scored; a group without any other has no deviation.
