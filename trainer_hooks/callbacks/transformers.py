@@ -9,8 +9,9 @@ from typing import Any
 from transformers import TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
-from trainer_hooks.callbacks.shared.hf_trainer.callback import StreamingCallback, find_calling_trainer
+from trainer_hooks.callbacks.shared.hf_trainer.callback import StreamingCallback
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.shared.hf_trainer.left_trainings import find_calling_trainer
 from trainer_hooks.callbacks.trl.capture import RolloutCapture
 
 __all__ = ["VitalsCallback"]

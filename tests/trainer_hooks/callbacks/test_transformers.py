@@ -1,7 +1,11 @@
 import copy
+import gc
 import os
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny_trl
@@ -198,6 +202,67 @@ def test_a_training_after_one_that_raised_is_an_attempt_of_its_own(tmp_path, col
     assert [step for _, step in later] == [1, 2, 3, 4]
     assert {attempt > first[0] for attempt, _ in later} == {True}
     assert [batch.end for batch in collector.batches if batch.end] == ["stopped", "finished"]
+
+
+class Raising(TrainerCallback):
+    """Raises after the first step, where no method of the trainer's is wrapped."""
+
+    def __init__(self, before=lambda: None):
+        self.before = before
+
+    def on_step_end(self, *_, **__):
+        """Raise."""
+        self.before()
+        raise MemoryError
+
+
+def test_the_run_of_a_training_that_raised_is_stopped_when_another_trainer_begins(tmp_path, collector):
+    """A script that catches the error goes on with new objects, and nothing but the monitor is left of the old ones."""
+    with pytest.raises(MemoryError):
+        tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="first"), Raising()]).train()
+    gc.collect()
+    tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="second")], max_steps=1).train()
+    ends = {batch.run: batch.end for batch in collector.batches if batch.end}
+    assert ends == {"first": "stopped", "second": "finished"}
+
+
+def test_a_training_within_another_one_does_not_end_it(tmp_path, collector):
+    """The outer trainer is on the call stack while the inner one begins, and both runs are finished."""
+
+    class Training(TrainerCallback):
+        def on_step_end(self, *_, **__):
+            tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="inner")], max_steps=1).train()
+
+    tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="outer"), Training()], max_steps=1).train()
+    assert {batch.run: batch.end for batch in collector.batches if batch.end} == {
+        "inner": "finished",
+        "outer": "finished",
+    }
+
+
+def test_in_a_notebook_the_run_of_a_training_that_raised_is_stopped_after_its_cell(tmp_path, collector, monkeypatch):
+    """A cell that is run within the training, or ends in another thread, does not end the run."""
+    hooks = []
+    events = SimpleNamespace(register=lambda event, hook: hooks.append((event, hook)))
+    notebook = SimpleNamespace(get_ipython=lambda: SimpleNamespace(events=events))
+    monkeypatch.setitem(sys.modules, "IPython", notebook)
+
+    def end_cell():
+        ((event, hook),) = hooks
+        assert event == "post_run_cell"
+        hook("its result")
+
+    callback = VitalsCallback(url=collector.url, run="in a cell")
+    trainer = tiny_trainer(tmp_path, [callback, Raising(end_cell)])
+    with pytest.raises(MemoryError):
+        trainer.train()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(end_cell).result()
+    assert "training_step" in vars(trainer)  # the run goes on
+    end_cell()
+    assert "training_step" not in vars(trainer)
+    assert [batch.end for batch in collector.batches if batch.end] == ["stopped"]
+    assert [record.step for record in collector.records] == [1]
 
 
 def test_a_signal_handler_that_ends_the_script_in_a_training_stops_the_run(tmp_path, collector):

@@ -22,7 +22,7 @@ import trainer_hooks
 from tests import ranks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.shared.error_guard import Guard
-from trainer_hooks.callbacks.shared.hf_trainer.callback import find_calling_trainer
+from trainer_hooks.callbacks.shared.hf_trainer.left_trainings import find_calling_trainer
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.callbacks.trl.metrics import StepMetrics

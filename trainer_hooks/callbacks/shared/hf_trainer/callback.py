@@ -4,16 +4,21 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import trainer_hooks
 from trainer_hooks.actions import ActionPolicy
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.hf_trainer.attach_monitors import TrainerModelMonitors
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
+from trainer_hooks.callbacks.shared.hf_trainer.left_trainings import (
+    end_left_trainings,
+    find_calling_trainer,
+    forget_training,
+    note_training,
+)
 from trainer_hooks.callbacks.shared.hf_trainer.trainer_actions import TrainerActions, require_possible
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP, TRANSFORMERS, canonical
 from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
@@ -23,7 +28,7 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.settings import find_run_name
 
-__all__ = ["StreamingCallback", "find_calling_trainer"]
+__all__ = ["StreamingCallback"]
 
 # Metrics of the trainer that describe the run and not a step. These are whole names, because metrics of the user may
 # have the same beginning.
@@ -108,7 +113,9 @@ class StreamingCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Find the trainer that calls, connect, and wrap its methods."""
-        self._end_training("stopped")  # an earlier training that raised ended without on_train_end
+        self.end_training("stopped")  # an earlier training that raised ended without on_train_end
+        with self._guard:
+            end_left_trainings()
         trainer = find_calling_trainer(self)
         if trainer is not None:
             remove_repetitions(self, trainer.callback_handler.callbacks)
@@ -119,6 +126,9 @@ class StreamingCallback(TrainerCallback):
         if isinstance(self._monitor, trainer_hooks.NullMonitor) or trainer is None:
             return
         self._guard.count_for(self._monitor)
+        with self._guard:
+            if self._is_own:
+                note_training(self, self._monitor)
         with self._guard:
             self._capture = self.create_capture(trainer, texts=self._monitor.texts)
             self._capture.install()
@@ -217,7 +227,18 @@ class StreamingCallback(TrainerCallback):
     ) -> None:
         """Restore the trainer's methods and send the remaining records."""
         with self._guard:
-            self._end_training("finished")
+            self.end_training("finished")
+
+    def end_training(self, end: "trainer_hooks.wire.RunEnd") -> None:
+        """Restore the trainer's methods, send the remaining records and report how the run ended; safe to call twice.
+
+        A monitor of your own stays open.
+        """
+        self._release()
+        if self._monitor is not None and self._is_own:
+            forget_training(self._monitor)
+            self._monitor.close(end)
+            self._monitor = None
 
     def _log_partial_step(self, state: TrainerState) -> None:
         """Log what is known of the step that an exception ends, such as one that runs out of memory."""
@@ -254,12 +275,6 @@ class StreamingCallback(TrainerCallback):
             source=f"{self.library} {getattr(sys.modules.get(self.library), '__version__', 'unknown')}",
         )
 
-    def _end_training(self, end: "trainer_hooks.wire.RunEnd") -> None:
-        self._release()
-        if self._monitor is not None and self._is_own:
-            self._monitor.close(end)
-            self._monitor = None
-
     def _release(self) -> None:
         # Wrappers are removed in the reverse order of their installation.
         if self._model_monitors is not None:
@@ -267,19 +282,3 @@ class StreamingCallback(TrainerCallback):
         if self._capture is not None:
             self._capture.remove()
         self._capture = self._actions = self._model_monitors = None
-
-
-def find_calling_trainer(callback: TrainerCallback) -> Any:
-    """Find the trainer whose ``train()`` is on the call stack: a callback is not given the trainer that calls it.
-
-    Returns:
-        The trainer, or None where none on the stack has this callback.
-    """
-    # Not inspect.stack(), which reads source files for each frame.
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
-    while frame is not None:
-        found = frame.f_locals.get("self")
-        if isinstance(found, Trainer) and callback in found.callback_handler.callbacks:
-            return found
-        frame = frame.f_back
-    return None

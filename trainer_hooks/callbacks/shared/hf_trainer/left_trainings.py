@@ -1,0 +1,78 @@
+"""Finds the trainer that is training, and ends the runs of trainings that an exception has left.
+
+A Trainer tells its callbacks of a training that reaches its end, and not of one that raises. If the script ends with
+it, the exit of the interpreter ends the run. A notebook lives on, and so does a script that catches the exception:
+there the call stack is searched for the trainer when a cell has ended or the next training begins. No thread waits for
+this, and nothing happens while a training runs.
+"""
+
+import sys
+import threading
+import weakref
+from types import FrameType
+from typing import Any, Protocol
+
+from transformers import Trainer
+
+from trainer_hooks.monitor import Monitor
+from trainer_hooks.wire import RunEnd
+
+__all__ = ["end_left_trainings", "find_calling_trainer", "forget_training", "note_training"]
+
+
+class Watching(Protocol):
+    """The callback of a training."""
+
+    def end_training(self, end: RunEnd) -> None:
+        """Restore the trainer's methods, and report how the run ended."""
+
+
+# The callback by its monitor, and the thread that trains. Not the callback itself, because it holds the trainer and the
+# model, whose memory the next training may need.
+_trainings: "dict[Monitor, tuple[weakref.ref[Watching], int]]" = {}
+
+
+def find_calling_trainer(callback: object) -> Any:
+    """Find the trainer whose ``train()`` is on the call stack: a callback is not given the trainer that calls it.
+
+    Returns:
+        The trainer, or None where none on the stack has this callback.
+    """
+    # Not inspect.stack(), which reads source files for each frame.
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+    while frame is not None:
+        found = frame.f_locals.get("self")
+        if isinstance(found, Trainer) and callback in found.callback_handler.callbacks:
+            return found
+        frame = frame.f_back
+    return None
+
+
+def note_training(callback: Watching, monitor: Monitor) -> None:
+    """Note that a training begins in this thread, and in a notebook look for it after each cell."""
+    _trainings[monitor] = weakref.ref(callback), threading.get_ident()
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        shell.events.register("post_run_cell", _after_cell)  # once, however often it is called
+
+
+def forget_training(monitor: Monitor) -> None:
+    """Forget a training that has ended."""
+    _trainings.pop(monitor, None)
+
+
+def end_left_trainings() -> None:
+    """Report the runs as stopped whose trainings began in this thread and are not on its call stack any more."""
+    for monitor, (reference, thread) in list(_trainings.items()):
+        callback = reference()
+        is_elsewhere = thread != threading.get_ident()
+        if is_elsewhere or (callback is not None and find_calling_trainer(callback) is not None):
+            continue
+        forget_training(monitor)
+        if callback is not None:
+            callback.end_training("stopped")
+        monitor.close("stopped")
+
+
+def _after_cell(*_: object) -> None:
+    end_left_trainings()
