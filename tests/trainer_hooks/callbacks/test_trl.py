@@ -695,6 +695,15 @@ def test_a_loss_of_nan_is_reported_as_nan(run, steps):
     assert steps()[2]["finite/bad_values"] >= 2
 
 
+@pytest.mark.skipif("entropy_coef" not in OPTIONS, reason="this TRL has no entropy bonus")
+@pytest.mark.parametrize("loss_type", ["dapo", "grpo"])
+def test_the_loss_beside_an_entropy_bonus_is_that_of_the_policy(loss_type, run, steps):
+    """It is the trainer's loss plus the bonus, whether or not TRL divides each microbatch's loss by the whole step."""
+    trainer = run(entropy_coef=0.1, loss_type=loss_type, max_completion_length=6, max_steps=2)
+    for entry in trainer.state.log_history[:2]:
+        assert steps()[entry["step"]]["loss/policy"] == pytest.approx(entry["loss"] + 0.1 * entry["entropy"], abs=1e-4)
+
+
 def test_an_error_of_ours_is_counted_and_not_raised(run, steps, swallowed):
     """Weights of rewards that cannot be read cost only the token signals; training goes on."""
 

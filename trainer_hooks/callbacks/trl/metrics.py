@@ -11,6 +11,8 @@ __all__ = ["StepMetrics"]
 RATIO_NAMES = ("ratio/clip_frac", "ratio/clip_low_frac", "ratio/clip_high_frac")
 # In these metrics NaN means that one or no response was scored; a reward of NaN counts as not scored.
 REWARD_NAMES = ("reward", "reward_std")
+# Under these losses TRL divides a microbatch's policy loss by the tokens of the whole step, under others by its own.
+SHARED_LOSSES = ("cispo", "dapo", "vespo")
 # Trainers whose metrics mean something else under the same name; all others have those of `TRL`.
 OWN_NAMES = {"AsyncGRPOTrainer": TRL_ASYNC, "KTOTrainer": TRL_KTO}
 
@@ -53,12 +55,16 @@ class StepMetrics:
     def means(self, *, has_ratios: bool) -> dict[str, float]:
         """Average each metric over the step, and return it under its canonical name or as ``trl/<name>``.
 
+        The loss of the policy, which TRL records beside an entropy bonus, is that of the step, as the trainer's own.
+
         Args:
             has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
                 and the clipped shares, which are then 0, are left out. AsyncGRPOTrainer always measures them.
         """
         measured = {name: _leave_out_unmeasured(name, values) for name, values in self._values().items()}
         means = {name: _mean(values) for name, values in measured.items() if values}
+        if "policy_loss" in means and getattr(self._trainer, "loss_type", None) in SHARED_LOSSES:
+            means["policy_loss"] = sum(measured["policy_loss"])
         numbers = canonical(means, self.canonical_names, prefix="trl")
         return (
             numbers
