@@ -1082,6 +1082,13 @@ def test_a_metric_that_no_float_can_hold_costs_itself_alone():
     assert found == {"trl/mine": 10**400 + 2, "reward/mean": 10**400, "kl/ref": 0.5}
 
 
+def test_a_metric_that_is_nan_in_a_part_of_the_step_is_the_mean_of_the_others():
+    """TRL's rewards of a function are NaN in a rollout that it did not grade; a divergence of NaN is a finding."""
+    lists = {"rewards/half/mean": [math.nan, 1.0, 0.5], "rewards/none/mean": [math.nan], "kl": [math.nan, 0.5]}
+    found = StepMetrics(SimpleNamespace(_metrics={"train": lists})).means(has_ratios=True)
+    assert found == {"trl/rewards/half/mean": 0.75, "kl/ref": pytest.approx(math.nan, nan_ok=True)}
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from trainer_hooks.callbacks.shared.naming import TRL, TRL_ASYNC, TRL_KTO, canonical
+from trainer_hooks.callbacks.shared.naming import SIGNALS, TRL, TRL_ASYNC, TRL_KTO, canonical
 
 __all__ = ["StepMetrics"]
 
@@ -61,7 +61,7 @@ class StepMetrics:
             has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
                 and the clipped shares, which are then 0, are left out. AsyncGRPOTrainer always measures them.
         """
-        measured = {name: _leave_out_unmeasured(name, values) for name, values in self._values().items()}
+        measured = {name: self._leave_out_unmeasured(name, values) for name, values in self._values().items()}
         means = {name: _mean(values) for name, values in measured.items() if values}
         if "policy_loss" in means and getattr(self._trainer, "loss_type", None) in SHARED_LOSSES:
             means["policy_loss"] = sum(measured["policy_loss"])
@@ -71,6 +71,15 @@ class StepMetrics:
             if has_ratios or self.canonical_names is TRL_ASYNC
             else {name: numbers[name] for name in numbers if name not in RATIO_NAMES}
         )
+
+    def _leave_out_unmeasured(self, name: str, values: list[float]) -> list[float]:
+        """Leave out the values that TRL records where there is nothing to measure."""
+        # TRL averages every metric without its NaN. Of a canonical signal, NaN is a finding.
+        if name in REWARD_NAMES or self.canonical_names.get(name, name) not in SIGNALS:
+            return [value for value in values if not _is_nan(value)]
+        # Of a microbatch whose responses are all masked TRL records the entropy 0. A policy whose entropy is 0 is known
+        # from its tokens.
+        return [value for value in values if value] if name == "entropy" else values
 
     def _lists(self) -> Mapping[str, list[float]]:
         lists: Mapping[str, list[float]] = getattr(self._trainer, "_metrics", {}).get("train", {})
@@ -84,15 +93,6 @@ class StepMetrics:
         return self._before_log | {name: self._before_log.get(name, []) + values for name, values in new.items()}
 
 
-def _leave_out_unmeasured(name: str, values: list[float]) -> list[float]:
-    """Leave out the values that TRL records where there is nothing to measure."""
-    if name in REWARD_NAMES:
-        return [value for value in values if not _is_nan(value)]
-    # Of a microbatch whose responses are all masked TRL records the entropy 0. A policy whose entropy is 0 is known
-    # from its tokens.
-    return [value for value in values if value] if name == "entropy" else values
-
-
 def _mean(values: list[Any]) -> Any:
     """Return the mean, or the sum where no float can hold it, so that `log_step` counts the number."""
     if isinstance(values[0], tuple):  # AsyncGRPOTrainer keeps rates as numerators and denominators
@@ -104,8 +104,8 @@ def _mean(values: list[Any]) -> Any:
         return sum(values)
 
 
-def _is_nan(value: float) -> bool:
+def _is_nan(value: Any) -> bool:
     try:
         return math.isnan(value)
-    except OverflowError:  # an integer that no float can hold
+    except (OverflowError, TypeError):  # an integer that no float can hold, or no number
         return False
