@@ -888,6 +888,21 @@ def test_training_twice_gives_each_step_once(tmp_path, connect, collector):
     assert [record.step for record in collector.records] == [1, 2, 1, 2]
 
 
+@needs_minibatches
+def test_a_second_training_that_goes_on_with_the_rollouts_of_the_first_has_their_ratios(tmp_path):
+    """Updates lie between these rollouts and its first step, and which responses they trained on is not known."""
+    recording = Recording()
+    options = SEVERAL_PASSES | SEVERAL_MINIBATCHES | {"max_steps": 3}
+    trainer = tiny_trl.trainer(tmp_path, [VitalsCallback(recording)], **options)
+    trainer.train()
+    trainer.train()
+    goes_on, begins, _ = recording.rollouts[3:]
+    assert not torch.allclose(goes_on["old_logprobs"], goes_on["logprobs"], atol=1e-3)
+    assert goes_on["trained"] is None
+    assert "old_logprobs" not in begins  # of its own rollouts, before any update
+    assert begins["trained"] is False
+
+
 def test_a_wrapper_around_ours_keeps_no_tokens_of_a_second_training(tmp_path, connect):
     """If something else wraps our wrappers and stays, a second training keeps no tensor of an earlier step alive."""
     alive = []

@@ -29,6 +29,7 @@ __all__ = ["RolloutCapture"]
 
 # A column of the rollout batch, so that TRL's own shuffling and splitting keep it aligned with the responses.
 OLD = "rlvitals_old_logprobs"
+BEFORE_TRAINING = -1
 # These losses clip the ratio as PPO does; other losses use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
@@ -84,7 +85,9 @@ class RolloutCapture(StepCapture):
         self._rollout_logprobs: list[Tensor] | None = None  # of the rollout batch, while it is made
         self._is_in_loss = False
         self._has_gradients = False  # whether the log-probabilities of the microbatch have
-        self._generated_at = 0
+        # The step after which the rollout batch was made. A second training of a trainer goes on with the batch of the
+        # first one, until it makes its own.
+        self._generated_at = 0 if getattr(trainer, "_buffered_inputs", None) is None else BEFORE_TRAINING
 
     def install(self) -> None:
         """Wrap the methods that the trainer has."""
@@ -156,8 +159,10 @@ class RolloutCapture(StepCapture):
         labelled = self._labels.label(arrays) if "logprobs" in arrays else None
         if labelled is None:
             return None
-        if len(self._staleness) > 1:
-            labelled["trained"] = None  # no update could change the fresh ones, so the two have no common change
+        # No update could change fresh ones, so they and the others have no common change. Of a batch of an earlier
+        # training it is not known which responses were trained on.
+        if len(self._staleness) > 1 or self._generated_at == BEFORE_TRAINING:
+            labelled["trained"] = None
         return labelled | {
             "clip_range": self._clip_range(),
             "control_ids": self._control_ids,
