@@ -1,5 +1,6 @@
 """Stores the results of deliveries: a message is sent, is tried again, goes to the fallback, or is given up."""
 
+import json
 import logging
 import random
 import threading
@@ -12,6 +13,8 @@ from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import update_channel_alert
 from monitor_server.notifications.configuration.digests import digest_of
 from monitor_server.notifications.configuration.tables import Limits, NotificationFile
+from monitor_server.notifications.delivery.webhook import DeliveryFailed
+from monitor_server.notifications.messages.content import without_alerts
 from monitor_server.notifications.planning import retry_delay
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -52,7 +55,7 @@ class DeliveryResults:
         self._is_stopping = is_stopping
 
     def record(
-        self, message: OpenMessage, failure: str | None, *, until: float
+        self, message: OpenMessage, failure: DeliveryFailed | None, *, until: float
     ) -> tuple[str | None, Sequence[tuple[Run, Alert]]]:
         """Store the result of an attempt. If that fails, try again until the claim on the message ends.
 
@@ -77,7 +80,7 @@ class DeliveryResults:
                     raise
 
     def _write(
-        self, repositories: Repositories, message: OpenMessage, failure: str | None
+        self, repositories: Repositories, message: OpenMessage, failure: DeliveryFailed | None
     ) -> tuple[str | None, Sequence[tuple[Run, Alert]]]:
         if failure is None:
             repositories.notification_messages.mark_sent(message.id, now=self._clock())
@@ -97,27 +100,35 @@ class DeliveryResults:
         if failure is None:
             statuses.record_sent(message.channel, now=now)
         elif result == "given_up":
-            statuses.record_given_up(message.channel, error=failure, now=now)
+            statuses.record_given_up(message.channel, error=str(failure), now=now)
         if failure is not None and (result == "given_up" or message.attempts + 1 == FAILING_ATTEMPTS):
             statuses.record_settings(message.channel, digest_of(channel))
         return result, update_channel_alert(repositories, message.channel, now=now)
 
-    def _write_failure(self, repositories: Repositories, message: OpenMessage, failure: str) -> str:
+    def _write_failure(self, repositories: Repositories, message: OpenMessage, failure: DeliveryFailed) -> str:
         messages, now, attempts = repositories.notification_messages, self._clock(), message.attempts + 1
+        reason = str(failure)
         if attempts == 1:
-            log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(failure))
+            log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(reason))
         file, age = self._file(), now - message.created_at
         # The limits of a new document do not apply to the notice about that document.
         limits = Limits() if FORMER in message.channel else file.limits
         is_over = age >= limits.give_up_hours * HOUR_SECONDS
+        if failure.is_refusal and attempts >= FAILING_ATTEMPTS:
+            # What one message contains must not hold back the alerts that wait behind it.
+            body = json.loads(message.body)
+            if body["alerts"]:
+                messages.replace_body(message.id, json.dumps(without_alerts(body)).encode())
+            else:
+                is_over = is_over or messages.has_waiting(message.channel, now=now)
         fallback = file.fallback
         is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
         if fallback is not None and is_late and fallback.channel != message.channel:
             messages.pass_on(message, to=fallback.channel, now=now)
         if is_over:
-            log.error("a notification to %s is given up: %s", message.channel, printable(failure))
-            messages.give_up(message.id, error=failure, now=now)
+            log.error("a notification to %s is given up: %s", message.channel, printable(reason))
+            messages.give_up(message.id, error=reason, now=now)
             return "given_up"
         delay = retry_delay(attempts, jitter=random.random())  # noqa: S311 - spreads load, protects nothing
-        messages.mark_failed(message.id, error=failure, attempts=attempts, next_attempt_at=now + delay)
+        messages.mark_failed(message.id, error=reason, attempts=attempts, next_attempt_at=now + delay)
         return "failed"

@@ -124,7 +124,7 @@ class DeliveryThreads:
             with self._span("notify", attributes) as span:
                 failure = _failure(lambda: self._attempt(message, channel, body, picture, cancellation))
                 if failure is not None:
-                    span.fail(failure)
+                    span.fail(str(failure))
             result, changed = self._results.record(message, failure, until=claimed_until)
             if result in ("sent", "given_up"):
                 with self._lock:
@@ -164,11 +164,11 @@ class DeliveryThreads:
         deliver(channel, body, picture=picture, accepted=accepted, cancellation=cancellation, networks=self._networks)
 
 
-def _failure(attempt: Callable[[], None]) -> str | None:
+def _failure(attempt: Callable[[], None]) -> DeliveryFailed | None:
     try:
         attempt()
     except DeliveryFailed as error:
-        return str(error)
+        return error
     except Exception as error:  # noqa: BLE001 - an error in one channel is recorded like any failure, without its text
-        return f"the delivery ended with {type(error).__name__}"
+        return DeliveryFailed(f"the delivery ended with {type(error).__name__}")
     return None

@@ -3,10 +3,11 @@
 import base64
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
-from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, post_webhook
+from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, is_refusal, post_webhook
 from monitor_server.notifications.messages.content import MAX_SHOWN, markdown, text, title
 
 __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
@@ -25,6 +26,7 @@ APPRISE_SECONDS: Final = 45.0
 SHORTEST_SECONDS: Final = 5.0  # if less time is left, the message is not repeated without its picture in this attempt
 # Longer than the longest delivery, which includes the wait for a name server that does not answer.
 CLAIM_SECONDS: Final = 90.0
+STATUS: Final = re.compile(r"\berror=(\d{3})\b")  # of the answer of a service, in Apprise's log
 TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
 
 
@@ -93,8 +95,11 @@ def deliver(
                 "Apprise could not deliver it: the service has an address that is not public, and in no network of "
                 "RLVITALS_CHANNEL_NETWORKS"
             )
-        reason = spell_reason(answer.get("log", ()), channel.url.get_secret_value())
-        raise DeliveryFailed(f"Apprise could not deliver it: {reason or answer['status']}")
+        lines = answer.get("log", ())
+        reason = spell_reason(lines, channel.url.get_secret_value())
+        raise DeliveryFailed(
+            f"Apprise could not deliver it: {reason or answer['status']}", is_refusal=_has_only_refusals(lines)
+        )
 
 
 def check_channels(file: NotificationFile, *, networks: Networks | None = None) -> None:
@@ -121,6 +126,12 @@ def check_channels(file: NotificationFile, *, networks: Networks | None = None) 
     for name, is_known in zip(named, known, strict=True):
         if not is_known:
             raise StartupError(f"channels.{name}.url must be a URL that Apprise knows (it is not shown)")
+
+
+def _has_only_refusals(lines: Sequence[str]) -> bool:
+    """Return whether each recipient who has not accepted a message refuses what it contains."""
+    statuses = [int(status) for line in lines for status in STATUS.findall(line)]
+    return bool(statuses) and all(is_refusal(status) for status in statuses)
 
 
 def _type(message: Mapping[str, Any]) -> str:

@@ -17,15 +17,26 @@ from monitor_server.notifications.configuration.networks import NetworkRefused, 
 from monitor_server.notifications.configuration.tables import WebhookChannel
 from monitor_server.text_safety.printable import printable
 
-__all__ = ["DELIVERY_SECONDS", "Cancellation", "DeliveryFailed", "post_webhook", "signature"]
+__all__ = ["DELIVERY_SECONDS", "Cancellation", "DeliveryFailed", "is_refusal", "post_webhook", "signature"]
 
 CONNECT_SECONDS: Final = 5.0
 DELIVERY_SECONDS: Final = 20.0
 SUCCESS: Final = range(200, 300)
+CLIENT_ERRORS: Final = range(400, 500)
+# These are about the sender, the address or the moment: 401, 404, 407, 408, 410, 425 and 429. All messages have them.
+NOT_ABOUT_THE_MESSAGE: Final = frozenset({401, 404, 407, 408, 410, 425, 429})
 
 
 class DeliveryFailed(Exception):  # noqa: N818 - it states what has happened
-    """A receiver did not accept a message; the error's text contains no secret."""
+    """A receiver did not accept a message; the error's text contains no secret.
+
+    Attributes:
+        is_refusal: Whether the receiver refuses what the message contains, so that a repeat alone cannot help.
+    """
+
+    def __init__(self, reason: str, *, is_refusal: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refusal = is_refusal
 
 
 class Cancellation:
@@ -51,6 +62,11 @@ class Cancellation:
             is_late = self.is_cancelled
         if is_late and callable(end):
             end()
+
+
+def is_refusal(status: int) -> bool:
+    """Return whether a status says that a receiver refuses what a message contains."""
+    return status in CLIENT_ERRORS and status not in NOT_ABOUT_THE_MESSAGE
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
@@ -122,7 +138,7 @@ def post_webhook(
         connection.close()
     if status not in SUCCESS:
         redirect = ", and redirects are not followed" if status in range(300, 400) else ""
-        raise DeliveryFailed(f"the receiver answered {status}{redirect}")
+        raise DeliveryFailed(f"the receiver answered {status}{redirect}", is_refusal=is_refusal(status))
 
 
 def _shut(held: socket.socket) -> None:

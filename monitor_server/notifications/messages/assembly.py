@@ -2,6 +2,8 @@
 
 import json
 import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.notifications.messages.content import alert_items, build_body, most_severe
@@ -10,6 +12,9 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notifications.messages import WaitingEvents
 
 __all__ = ["form_message"]
+
+# With the rest of the body and its links less than 100 kB, the limit of widely used parsers of requests.
+MOST_BYTES: Final = 80_000
 
 
 def form_message(
@@ -34,7 +39,7 @@ def form_message(
     number = messages.form(message_id, waiting.channel, severity=severity, now=now)
     if not number:
         return
-    alerts = alert_items(messages.details(message_id), public_url=public_url)
+    alerts = _first_that_fit(alert_items(messages.details(message_id), public_url=public_url))
     replaced = sorted({name for alert in alerts for name in alert["instead_of"]})
     statuses = repositories.channel_statuses.statuses(now=now) if replaced else {}
     failing = {name: str(statuses.get(name, {}).get("last_error") or "it has given a message up") for name in replaced}
@@ -51,3 +56,14 @@ def form_message(
     if links is not None:
         links.issue(repositories, alerts, message_id=message_id, channel=waiting.channel, now=now)
     messages.set_body(message_id, json.dumps(showable(body)).encode(), events=number)
+
+
+def _first_that_fit(alerts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return as many alerts as fit into the body of a message, the most urgent ones."""
+    fitting, left = [], MOST_BYTES
+    for alert in alerts:
+        left -= len(json.dumps(showable(alert)))
+        if left < 0:
+            break
+        fitting.append(alert)
+    return fitting

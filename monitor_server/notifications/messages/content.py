@@ -28,6 +28,7 @@ __all__ = [
     "sentence",
     "text",
     "title",
+    "without_alerts",
 ]
 
 BODY_VERSION: Final = 1
@@ -116,6 +117,12 @@ def build_body(
     return body | {"title": title(body)}
 
 
+def without_alerts(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a message that only counts its alerts, for a receiver that refuses what they contain."""
+    short = {**body, "alerts": [], "omitted_alerts": body["counts"]["alerts"]}
+    return short | {"title": title(short)}
+
+
 def title(body: Mapping[str, Any]) -> str:
     """Return one harmless line of at most about 200 characters."""
     if body["test"]:
@@ -128,7 +135,7 @@ def title(body: Mapping[str, Any]) -> str:
         alert = alerts[0]
         return f"[{prefix}] {harmless(alert['kind'])} in {harmless(alert['run'])} ({harmless(alert['project'])})"
     kinds = ", ".join(harmless(kind, longest=40) for kind in list(counts["kinds"])[:3])
-    return f"[{prefix}] {counts['alerts']} alerts in {_runs(counts['runs'])}: {kinds}"
+    return f"[{prefix}] {_number(counts['alerts'], 'alert')} in {_number(counts['runs'], 'run')}: {kinds}"
 
 
 def text(body: Mapping[str, Any], *, most_alerts: int = MAX_SHOWN) -> str:
@@ -176,7 +183,8 @@ def _write(
     missing = body["counts"]["alerts"] - len(shown)
     if missing > 0:
         kinds = ", ".join(f"{number} {harmless(kind)}" for kind, number in list(body["counts"]["kinds"].items())[:10])
-        more = "1 more alert is" if missing == 1 else f"{missing} more alerts are"
+        what = "more alert" if shown else "alert"
+        more = f"{_number(missing, what)} {'is' if missing == 1 else 'are'}"
         line = f"{more} not named here. All {body['counts']['alerts']}, by kind: {kinds}"
         blocks.append(f"{escape(line)}\n{link(body['url'])}")
     return "\n\n".join(blocks)
@@ -262,8 +270,8 @@ def _escape_markdown(line: str) -> str:
     return line.translate(MARKDOWN)
 
 
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
+def _number(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def most_severe(rank: int) -> str:

@@ -7,6 +7,7 @@ from monitor_server.alerts.silencing import Silencing
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument, read_saved
 from monitor_server.notifications.delivery.channels import CLAIM_SECONDS
+from monitor_server.notifications.delivery.webhook import DeliveryFailed
 from monitor_server.notifications.delivery_results import DeliveryResults
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.saving import SaveRequest, save_document
@@ -65,21 +66,23 @@ class NotifyingCollector:
         self.under_way = {}  # the message of each channel, and when its delivery began
 
     def look(self, store=None):
-        """Form messages and claim them, as the thread of notifications does."""
+        """Form messages and claim them, as the thread of notifications does; return whether this collector may."""
         self.worker.follow_file()
         with self.store.read() as repositories:
             known = [*self.documents.file.channels, *self.documents.former(repositories)]
         idle = [name for name in known if name not in self.under_way]
         with (store or self.store).write() as repositories:
             if not repositories.notification_messages.lock():
-                return
+                return False
             self.worker.plan(repositories)
             now = self._clock()
             claimed = repositories.notification_messages.claim(channels=idle, now=now, until=now + CLAIM_SECONDS)
         self.under_way |= {message.channel: (message, now) for message in claimed}
+        return True
 
-    def finish(self, channel=None, *, error=None):
+    def finish(self, channel=None, *, error=None, is_refusal=False):
         """End a delivery to a channel, or all of them. Its receiver has accepted the message if there is no error."""
         for name in [channel] if channel is not None else list(self.under_way):
             message, _ = self.under_way.pop(name)
-            self.results.record(message, error, until=0.0)
+            failure = None if error is None else DeliveryFailed(error, is_refusal=is_refusal)
+            self.results.record(message, failure, until=0.0)

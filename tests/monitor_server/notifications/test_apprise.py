@@ -221,6 +221,7 @@ def test_the_reason_of_a_service_is_stated_without_what_is_secret(receiver):
         "Apprise could not deliver it: Failed to send ntfy notification to topic '***': "
         "forbidden for *** by ***, use *** at https://*** error=403."
     )
+    assert caught.value.is_refusal
 
 
 def test_every_part_of_an_address_is_hidden_in_a_reason():

@@ -10,7 +10,9 @@ import pytest
 import sqlalchemy
 
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.notifications.delivery.webhook import signature
+from monitor_server.notifications.delivery.webhook import is_refusal, signature
+from monitor_server.notifications.messages.content import text
+from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.sqlite import connections
 from tests.databases import blocked_writes, sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
@@ -58,6 +60,31 @@ def test_a_message_is_repeated_with_the_same_bytes_until_it_is_accepted(notifyin
     assert len(receiver.received) == 3
     assert len({body for _, body in receiver.received}) == 1
     assert {headers["Idempotency-Key"] for headers, _ in receiver.received} == {receiver.bodies[0]["id"]}
+
+
+def test_a_message_whose_content_is_refused_is_sent_without_it_and_delays_no_later_alert(notifying, receiver):
+    """The receiver does not take the name of a run: the third repeat only counts, and the next alert follows it."""
+    receiver.answer = lambda _: 400 if b"poison" in receiver.received[-1][1] else 200
+    live = notifying(AT_ONCE, ROUTE)
+    step(live, 1, run="poison", warn=1.0)
+    eventually(lambda: receiver.received)
+    step(live, 1, run="other", page=1.0)
+    eventually(lambda: ("other", ("opened",)) in receiver.changes)
+    *refused, counted, other = receiver.bodies
+    assert [body["id"] for body in refused] == [counted["id"]] * FAILING_ATTEMPTS
+    assert (counted["title"], counted["alerts"]) == ("[WARNING] 1 alert in 1 run: scripted", [])
+    assert (counted["counts"]["alerts"], counted["omitted_alerts"]) == (1, 1)
+    assert "1 alert is not named here." in text(counted)
+    assert other["severity"] == "critical"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(400, True), (413, True), (422, True), (401, False), (404, False), (429, False), (500, False)],
+)
+def test_some_statuses_are_about_what_a_message_contains(status, expected):
+    """A wrong key, a wrong address and a limit are about every message, so that a message is not changed for them."""
+    assert is_refusal(status) is expected
 
 
 def hang(handler, sent=b""):

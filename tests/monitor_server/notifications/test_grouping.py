@@ -136,7 +136,21 @@ def test_hundreds_of_alerts_in_a_minute_are_few_messages_and_none_is_lost(planne
     grouped.look()
     assert [body["counts"]["alerts"] for body in grouped.bodies] == [burst, 2 * burst]
     assert [len(body["alerts"]) + body["omitted_alerts"] for body in grouped.bodies] == [burst, 2 * burst]
-    assert all(len(json.dumps(body)) < 200_000 for body in grouped.bodies)
+
+
+def test_a_message_about_many_alerts_fits_a_receiver_that_takes_100_kilobytes(planned, clock):
+    """It names as many as fit, although their summaries are long and their characters take six bytes each."""
+    grouped = planned()
+    clock.now += 7200
+    for _ in range(MAX_ALERTS):
+        long = replace(alert_of(grouped.run_id, f"kind{next(NUMBERS)}", "critical", clock.now), summary="長" * 400)
+        grouped.change("opened", long)
+    clock.now += 6
+    grouped.look()
+    (body,) = grouped.bodies
+    assert len(json.dumps(body)) < 100_000
+    assert 0 < len(body["alerts"]) < MAX_ALERTS
+    assert len(body["alerts"]) + body["omitted_alerts"] == MAX_ALERTS
 
 
 def test_a_critical_alert_of_one_project_does_not_wait_behind_those_of_another(planned, append, clock):

@@ -1,5 +1,6 @@
 """What waits to be told while alerts, silences, runs and channels change: nothing is told that no longer holds."""
 
+import json
 from itertools import count
 
 import pytest
@@ -8,6 +9,7 @@ from sqlalchemy import select
 from monitor_server.alerts.collector_alerts import PROJECT, RUN, RUN_ID
 from monitor_server.notifications.channel_alerts import end_failure
 from monitor_server.settings import Settings
+from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.repositories.silences import Silence
 from monitor_server.store.tables import notification_events
 from tests.monitor_server.conftest import StepClock
@@ -339,6 +341,27 @@ def test_an_event_behind_a_refused_message_is_no_work_until_the_message_is_tried
         with notified.store.read() as repositories:
             has_due.append(repositories.notification_messages.has_due(["hook"], now=clock.now))
     assert has_due == [False, True]
+
+
+def test_a_message_that_is_refused_without_its_content_gives_way_to_what_waits(notified, clock):
+    """The channel does not take it even if it only counts; it is tried until another alert waits."""
+    notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 60})
+    collector = notified.collector()
+    notified.step(collector, 1, warn=1.0)
+    for _ in range(2 * FAILING_ATTEMPTS):
+        collector.look()
+        collector.finish("hook", error="400", is_refusal=True)
+        clock.now += 60
+    assert notified.told() == [("hook", "opened")]
+    notified.step(collector, 2, page=1.0)
+    collector.look()
+    collector.finish("hook", error="400", is_refusal=True)
+    with notified.store.read() as repositories:
+        assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_given_up_at"] == clock.now
+        assert repositories.channel_statuses.failing(["hook"]) == {"hook": "400"}
+    collector.look()
+    assert json.loads(collector.under_way["hook"][0].body)["alerts"][0]["changes"] == ["raised"]
+    assert ("spare", "opened") in notified.told()
 
 
 def test_a_failure_after_the_end_of_a_claim_changes_nothing_that_another_collector_has_stored(notified, clock):

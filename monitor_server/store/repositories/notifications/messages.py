@@ -97,6 +97,11 @@ class NotificationMessages:
         messages = select(MESSAGE.id).where(is_due).limit(1)
         return any(self._connection.execute(query).first() is not None for query in (events, messages))
 
+    def has_waiting(self, channel: str, *, now: float) -> bool:
+        """Return whether events wait until the open message of a channel is sent or given up."""
+        here = may_be_sent(now) & (EVENT.channel == channel) & _IS_OF_KEPT_RUN
+        return self._connection.execute(select(EVENT.alert_id).where(here).limit(1)).first() is not None
+
     def recent(self, channel: str, *, since: float) -> list[tuple[float, str]]:
         """Return the times and severities of a channel's messages since a time, the oldest first."""
         query = select(MESSAGE.created_at, MESSAGE.severity).where(
@@ -151,6 +156,10 @@ class NotificationMessages:
     def set_body(self, message_id: str, body: bytes, *, events: int) -> None:
         """Write the body of a message that was formed."""
         self._update(message_id, {"body": body, "events": events})
+
+    def replace_body(self, message_id: str, body: bytes) -> None:
+        """Write another body of a message that its receiver refuses."""
+        self._update(message_id, {"body": body})
 
     def counts(self, message_id: str) -> dict[str, Any]:
         """Count the subjects of a message.
