@@ -110,10 +110,10 @@ class DeliveryResults:
         reason = str(failure)
         if attempts == 1:
             log.warning("a notification to %s failed and is tried again: %s", message.channel, printable(reason))
-        file, age = self._file(), now - message.created_at
+        file = self._file()
         # The limits of a new document do not apply to the notice about that document.
         limits = Limits() if FORMER in message.channel else file.limits
-        is_over = age >= limits.give_up_hours * HOUR_SECONDS
+        is_over = now - message.created_at >= limits.give_up_hours * HOUR_SECONDS
         if failure.is_refusal and attempts >= FAILING_ATTEMPTS:
             # What one message contains must not hold back the alerts that wait behind it.
             body = json.loads(message.body)
@@ -121,11 +121,9 @@ class DeliveryResults:
                 messages.replace_body(message.id, json.dumps(without_alerts(body)).encode())
             else:
                 is_over = is_over or messages.has_waiting(message.channel, now=now)
-        fallback = file.fallback
-        is_late = fallback is not None and (is_over or age >= fallback.after_minutes * 60.0)
-        if fallback is not None and is_late and fallback.channel != message.channel:
-            messages.pass_on(message, to=fallback.channel, now=now)
         if is_over:
+            if file.fallback is not None and file.fallback.channel != message.channel:
+                messages.pass_on(message, to=file.fallback.channel, now=now)
             log.error("a notification to %s is given up: %s", message.channel, printable(reason))
             messages.give_up(message.id, error=reason, now=now)
             return "given_up"

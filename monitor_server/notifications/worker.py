@@ -15,7 +15,7 @@ from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.action_links.issuing import LinkIssuer
 from monitor_server.detection.protocol import Severity
-from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
+from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.instrumentation.spans import OpenSpan, no_span
 from monitor_server.notifications.channel_alerts import end_failure, resolve_removed_channels
@@ -150,6 +150,8 @@ class NotificationWorker:
         """Form the messages that are due, and return the latest time of the next look."""
         now = self._clock()
         messages = repositories.notification_messages
+        if (fallback := self._fallback(now)) is not None:
+            messages.pass_on_late(*fallback, now=now)
         repositories.notification_events.remove_answered_escalations(now=now)
         look_again = now + LOOK_SECONDS
         for waiting in messages.waiting(now=now):
@@ -193,6 +195,11 @@ class NotificationWorker:
                 self._failures.note_success()
             self._wake.wait(min(LOOK_SECONDS, max(0.0, look_again - self._clock())))
 
+    def _fallback(self, now: float) -> tuple[str, float] | None:
+        """Return the fallback, and the time before which a message was formed if the fallback stands in for it."""
+        fallback = self._file.fallback
+        return None if fallback is None else (fallback.channel, now - fallback.after_minutes * MINUTE_SECONDS)
+
     def _take_up(self) -> None:
         """Process the rest of an earlier process, or of an earlier file; record a file that has changed."""
         with self._store.write() as repositories:
@@ -232,7 +239,9 @@ class NotificationWorker:
         has_work = False
         if idle:
             with self._store.read() as repositories:
-                has_work = repositories.notification_messages.has_due(idle, now=now)
+                messages, fallback = repositories.notification_messages, self._fallback(now)
+                has_work = messages.has_due(idle, now=now)
+                has_work = has_work or (fallback is not None and messages.has_late(*fallback, now=now))
         is_cleaning = time.monotonic() >= self._next_cleaning
         if not has_work and not is_cleaning:
             return now + LOOK_SECONDS

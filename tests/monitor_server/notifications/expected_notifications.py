@@ -105,22 +105,37 @@ class ExpectedNotifications:
                 self.excused.add(_key(row, name, RESOLVED))
 
     def see_failure(self, message, file, *, now):
-        """Expect of the fallback of a collector what a channel has refused for too long, and of others no more."""
-        fallback, is_over = file.fallback, now - message.created_at >= 3600.0 * file.limits.give_up_hours
-        if is_over and FORMER not in message.channel:
-            self.given_up.add(message.id)
-        if fallback is None or fallback.channel == message.channel:
+        """Expect no more of a message that was refused for too long, but of the fallback of a collector what it had."""
+        if now - message.created_at < 3600.0 * file.limits.give_up_hours or FORMER in message.channel:
             return
-        if not is_over and now - message.created_at < 60.0 * fallback.after_minutes:
+        self.given_up.add(message.id)
+        self._expect_of_fallback(message.id, message.channel, file.fallback, now)
+
+    def see_late(self, file, *, now):
+        """Expect of the fallback of a collector, which forms messages in an open transaction, what is refused."""
+        message = notification_messages.c
+        is_open = message.sent_at.is_(None) & message.given_up_at.is_(None) & (message.attempts > 0)
+        query = select(message.id, message.channel, message.created_at).where(is_open)
+        for message_id, channel, created_at in current_connection().execute(query).all():
+            if file.fallback is not None and now - created_at >= 60.0 * file.fallback.after_minutes:
+                self._expect_of_fallback(message_id, channel, file.fallback, now)
+
+    def _expect_of_fallback(self, message_id, channel, fallback, now):
+        """Expect of a fallback what a message holds, and what waits after it."""
+        if fallback is None or fallback.channel == channel:
             return
-        due = [key for key, at in self.pending.items() if key[3] == message.channel and at <= now]
-        due += [key for key, id_ in self.formed.items() if id_ == message.id]
+        due = [key for key, at in self.pending.items() if key[3] == channel and at <= now]
+        due += [key for key, id_ in self.formed.items() if id_ == message_id]
         for run_id, alert_id, severity, _, subject in due:
-            if alert_id in self.alerts and self.alerts[alert_id]["silence_id"] is None:
-                key = run_id, alert_id, severity, fallback.channel, subject
-                self._expect(key, now)
-                if fallback.channel not in self.document["channels"]:  # the collector has not read the newest document
-                    self.excused.add(key)
+            alert = self.alerts.get(alert_id)
+            if alert is None or alert["silence_id"] is not None:
+                continue
+            if subject == UNANSWERED and not _is_unanswered(alert, severity):
+                continue
+            key = run_id, alert_id, severity, fallback.channel, subject
+            self._expect(key, now)
+            if fallback.channel not in self.document["channels"]:  # the collector has not read the newest document
+                self.excused.add(key)
 
     def see_messages(self, run_ids, *, now):
         """Compare what the messages about some runs contain, in an open transaction, with what must be told now."""
@@ -138,8 +153,7 @@ class ExpectedNotifications:
             named = {alert["id"]: alert["changes"] for alert in json.loads(body)["alerts"]}
             assert change in named[alert_id]
             if change == "unacknowledged":
-                alert = self.alerts[alert_id]
-                assert (alert["state"], alert["acknowledged_at"], alert["severity"]) == ("firing", None, severity), key
+                assert _is_unanswered(self.alerts[alert_id], severity), key
 
     def _expect(self, key, due_at):
         if key not in self.pending and key not in self.formed:
@@ -159,6 +173,10 @@ class ExpectedNotifications:
 
 def _key(row, channel, subject):
     return row["run_id"], row["id"], row["severity"], channel, subject
+
+
+def _is_unanswered(alert, severity):
+    return (alert["state"], alert["acknowledged_at"], alert["severity"]) == ("firing", None, severity)
 
 
 def _concerns(route, row):

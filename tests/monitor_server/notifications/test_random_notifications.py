@@ -198,11 +198,14 @@ class NotifiedTeam:
         """Form messages, perhaps without a commit."""
         collector = collector or self.draw.choice(self.collectors)
         is_crashing = not self.is_settling and self.draw.random() < 0.1
+        has_planned = False
         try:
-            collector.look(crashing(collector.store) if is_crashing else None)
+            has_planned = collector.look(crashing(collector.store) if is_crashing else None)
         except ZeroDivisionError:
             collector.restart()
         with self.store.read():
+            if has_planned:
+                self.expected.see_late(collector.documents.file, now=self.clock.now)
             self.expected.see_messages([run.id for run in self.runs], now=self.clock.now)
 
     def finish(self, collector=None):

@@ -138,6 +138,27 @@ def test_nothing_is_told_of_a_run_whose_deletion_has_begun(notified, clock):
         assert not repositories.notification_messages.has_due(["hook"], now=clock.now)
 
 
+def test_a_fallback_is_told_on_time_and_at_once_of_what_opens_later(notified, clock):
+    """Neither waits for the next attempt at the channel, which may be five minutes away or hang."""
+    notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 5})
+    collector = notified.collector()
+    notified.step(collector, 1, warn=1.0)
+    collector.look()
+    collector.finish("hook", error="it refuses")
+    clock.now += 290
+    collector.look()
+    assert "hook" in collector.under_way  # it is tried again, and hangs
+    clock.now += 10
+    collector.look()
+    collector.finish("spare")
+    assert notified.told() == [("hook", "opened"), ("spare", "opened")]
+    notified.step(collector, 2, page=1.0)
+    collector.look()
+    assert notified.told() == [("hook", "opened"), ("spare", "opened"), ("spare", "raised")]
+    with notified.store.read() as repositories:
+        assert not repositories.notification_messages.has_late("spare", clock.now - 300, now=clock.now)
+
+
 def test_a_fallback_is_not_told_of_what_was_silenced_after_the_message_was_formed(notified, clock):
     """It is told when the silence ends, if its channel fails still."""
     notified.save(routes=[{"channels": ["hook"]}], fallback={"channel": "spare", "after_minutes": 1})

@@ -12,10 +12,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor_server.store.tables import alerts, notification_events, notification_messages
 
-__all__ = ["EVENT", "IN_NO_MESSAGE", "NotificationEvent", "NotificationEvents", "may_be_sent"]
+__all__ = ["EVENT", "IN_NO_MESSAGE", "IS_ANSWERED", "NotificationEvent", "NotificationEvents", "may_be_sent"]
 
 EVENT: Final = notification_events.c
 IN_NO_MESSAGE: Final = EVENT.message_id.is_(None)
+# An escalation of an alert that somebody has acknowledged, or that has changed since.
+IS_ANSWERED: Final = (EVENT.change == "unacknowledged") & ~exists().where(
+    alerts.c.run_id == EVENT.run_id,
+    alerts.c.id == EVENT.alert_id,
+    alerts.c.state == "firing",
+    alerts.c.acknowledged_at.is_(None),
+    alerts.c.severity == EVENT.severity,
+)
 
 
 def may_be_sent(now: float) -> ColumnElement[bool]:
@@ -95,12 +103,5 @@ class NotificationEvents:
 
     def remove_answered_escalations(self, *, now: float) -> None:
         """Remove the due escalations of alerts that somebody has acknowledged, or that have changed since."""
-        unanswered = exists().where(
-            alerts.c.run_id == EVENT.run_id,
-            alerts.c.id == EVENT.alert_id,
-            alerts.c.state == "firing",
-            alerts.c.acknowledged_at.is_(None),
-            alerts.c.severity == EVENT.severity,
-        )
-        due = IN_NO_MESSAGE & (EVENT.change == "unacknowledged") & (EVENT.due_at <= now)
-        self._connection.execute(delete(notification_events).where(due, ~unanswered))
+        due = IN_NO_MESSAGE & (EVENT.due_at <= now)
+        self._connection.execute(delete(notification_events).where(due, IS_ANSWERED))
