@@ -128,6 +128,7 @@ class LinkIssuer:
 
 def _possible_actions(alert: Mapping[str, Any]) -> list[LinkAction]:
     without = {LinkAction.ACKNOWLEDGE} if alert["acknowledged_by"] is not None else set()
-    if alert["kind"] == MONITOR_DEGRADED:  # the collector failed, and the training may be healthy
+    # The collector failed, and the training may be healthy; or nobody is there to be asked.
+    if alert["kind"] == MONITOR_DEGRADED or alert.get("run_end"):
         without |= {LinkAction.STOP, LinkAction.ROLLBACK}
     return [action for action in LinkAction if action not in without]

@@ -198,6 +198,8 @@ def _lines(
         changes = changes.replace(CHANGES["opened"], "opened again")
     lines = [heading(escape(f"{harmless(alert['kind'])} ({alert['severity']}) {changes}"))]
     opened = f"Opened at {spell_time(alert['opened_at'])}."
+    if run_end := alert.get("run_end"):  # a message that an older version has formed does not say it
+        opened += f" The run has ended ({run_end})."
     lines.append(
         escape(f"Run {harmless(alert['run'])} of project {harmless(alert['project'])}, {_steps(alert)}. {opened}")
     )
@@ -235,9 +237,10 @@ def _steps(alert: Mapping[str, Any]) -> str:
     if (end := alert["resolved_step"]) is not None:
         if alert.get("is_taken_back"):  # a message that an older version has formed does not say it
             return f"{since} until the run went back to step {end}"
-        if is_clock_kind(alert["kind"]):
+        if is_clock_kind(alert["kind"]) and not (alert.get("run_end") and end == alert["opened_step"]):
             return f"after step {alert['opened_step']}; it has reached step {end}"
-        return f"from step {alert['opened_step']} to step {end}"
+        if not is_clock_kind(alert["kind"]):
+            return f"from step {alert['opened_step']} to step {end}"
     if is_clock_kind(alert["kind"]):
         return f"after step {alert['opened_step']}"
     if alert["severity_step"] != alert["opened_step"]:
@@ -261,9 +264,15 @@ def _alert_item(row: Mapping[str, Any], public_url: str) -> dict[str, Any]:
         last_step=row["last_step"],
         resolved_step=row["resolved_step"],
     )
+    item["run_end"] = row.get("run_end") or ("stopped" if _is_given_up(row) else None)
     item["suspect"] = str(suspect_of(row["kind"]))
     item["instrument_alerts"] = doubts(row["kind"], row.get("open_instrument_kinds", ()))
     return item | {"changes": [], "instead_of": [], "remedies": known[:MAX_REMEDIES], "url": url}
+
+
+def _is_given_up(row: Mapping[str, Any]) -> bool:
+    """Return whether the alert of a silent run has ended although nothing came from its trainer since it opened."""
+    return is_clock_kind(row["kind"]) and row["state"] == "resolved" and row["last_seen"] < row["opened_at"]
 
 
 def _escape_markdown(line: str) -> str:

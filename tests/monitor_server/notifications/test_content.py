@@ -7,7 +7,7 @@ from monitor_server.notifications.messages.content import alert_items, build_bod
 ROW = {
     "id": "a", "run_id": "r", "run": "r", "project": "p", "kind": "death_spiral", "severity": "warning",
     "state": "firing", "phase": "decay", "opened_step": 3, "severity_step": 3, "last_step": 3, "resolved_step": None,
-    "opened_at": 0.0, "acknowledged_by": None, "change": "opened", "instead_of": None,
+    "opened_at": 0.0, "last_seen": 0.0, "acknowledged_by": None, "change": "opened", "instead_of": None,
     "reopened_from": None,
 }  # fmt: skip
 
@@ -100,6 +100,14 @@ def test_the_steps_of_a_silence_are_those_around_it():
     assert "of project p, after step 103." in text(message("no step", **silence))
     ended = text(message("no step", **silence, state="resolved", resolved_step=133))
     assert "of project p, after step 103; it has reached step 133." in ended
+
+
+def test_a_run_that_is_given_up_has_reached_no_step():
+    """Nothing came from its trainer since the alert opened, so that it did not come back."""
+    lost = {"kind": "trainer_lost", "state": "resolved", "opened_step": 4, "severity_step": 4, "resolved_step": 4}
+    given_up = text(message("nothing", **lost, last_seen=0.0, opened_at=60.0))
+    assert "of project p, after step 4. Opened at 1970-01-01 00:01 UTC. The run has ended (stopped)." in given_up
+    assert "it has reached step 4. Opened at" in text(message("nothing", **lost, last_seen=90.0, opened_at=60.0))
 
 
 def test_a_message_names_the_suspect_and_what_makes_the_numbers_doubtful():

@@ -10,19 +10,21 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, delete, exists, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from monitor_server.store.tables import alerts, notification_events, notification_messages
+from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
 __all__ = ["EVENT", "IN_NO_MESSAGE", "IS_ANSWERED", "NotificationEvent", "NotificationEvents", "may_be_sent"]
 
 EVENT: Final = notification_events.c
 IN_NO_MESSAGE: Final = EVENT.message_id.is_(None)
-# An escalation of an alert that somebody has acknowledged, or that has changed since.
+# An escalation of an alert that somebody has acknowledged, that has changed since, or whose run has ended.
 IS_ANSWERED: Final = (EVENT.change == "unacknowledged") & ~exists().where(
     alerts.c.run_id == EVENT.run_id,
     alerts.c.id == EVENT.alert_id,
     alerts.c.state == "firing",
     alerts.c.acknowledged_at.is_(None),
     alerts.c.severity == EVENT.severity,
+    runs.c.id == EVENT.run_id,
+    runs.c.ended.is_(None),
 )
 
 
@@ -102,6 +104,6 @@ class NotificationEvents:
         self._connection.execute(delete(notification_events).where(here))
 
     def remove_answered_escalations(self, *, now: float) -> None:
-        """Remove the due escalations of alerts that somebody has acknowledged, or that have changed since."""
+        """Remove the due escalations of alerts that are acknowledged, have changed since, or whose runs have ended."""
         due = IN_NO_MESSAGE & (EVENT.due_at <= now)
         self._connection.execute(delete(notification_events).where(due, IS_ANSWERED))

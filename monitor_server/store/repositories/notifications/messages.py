@@ -199,7 +199,8 @@ class NotificationMessages:
         query = (
             select(
                 EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
-                runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS,
+                runs.c.name.label("run"), runs.c.project, runs.c.ended.label("run_end"), runs.c.last_seen,
+                OPEN_INSTRUMENT_KINDS,
             )
             .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
             .join(runs, runs.c.id == EVENT.run_id)
