@@ -120,6 +120,11 @@ class NotificationWorker:
         """Functions that return the number of entries of each cache."""
         return {"accepted_messages": lambda: self._deliveries.accepted_channels}
 
+    @property
+    def recent_failure(self) -> str | None:
+        """The reason for which no message could be formed or begun, for a while after it; None if that succeeded."""
+        return self._failures.recent
+
     def start(self) -> None:
         """Begin to deliver."""
         self._thread.start()

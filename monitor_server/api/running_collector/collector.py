@@ -149,5 +149,8 @@ class Collector:
         return EMPTY if self.notifications is None else self.notifications.of(repositories)
 
     def failing_channels(self, repositories: Repositories) -> set[str]:
-        """Return the channels in force that do not accept their messages."""
-        return set(repositories.channel_statuses.failing(self.channels(repositories).channels))
+        """Return the channels in force that do not get their messages; all of them while none can be formed."""
+        channels = self.channels(repositories).channels
+        if self.notifier is not None and self.notifier.recent_failure is not None:
+            return set(channels)
+        return set(repositories.channel_statuses.failing(channels))

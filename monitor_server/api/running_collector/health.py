@@ -24,7 +24,7 @@ class CollectorHealth:
     Attributes:
         problem: The reason in words if it cannot; None if all is well.
         quarantined: Runs that cannot be processed; their records are stored.
-        failing_channels: Channels of notifications that do not accept their messages.
+        failing_channels: Channels of notifications that do not get their messages.
     """
 
     problem: str | None

@@ -213,7 +213,7 @@ def test_a_clock_that_was_days_ahead_holds_nothing_back_once_it_is_right(  # noq
 
 
 def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying, receiver, caplog):
-    """A container may limit threads: neither this message nor the channel is forgotten."""
+    """A container may limit threads: neither this message nor the channel is forgotten, and the channel fails."""
     has_answered = threading.Event()
 
     def refuse_and_take_all_threads(_):
@@ -227,6 +227,10 @@ def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying
         step(live, 1, page=1.0)
         has_answered.set()
         eventually(lambda: "can't start new thread" in caplog.text)
+        collector = live.app.state.collector
+        with collector.store.read() as repositories:
+            eventually(lambda: collector.failing_channels(repositories) == {"hook"})
+            assert not repositories.channel_statuses.failing(["hook"])
     finally:
         receiver.answer = lambda _: 200
         threading.stack_size(0)
