@@ -53,7 +53,8 @@ class NotificationSettings(Schema):
     """The channels and routes in force, without secrets.
 
     ``source`` is ``file`` if RLVITALS_NOTIFICATIONS names a file. Then only the file is used, and it is changed on the
-    machine. ``version`` is 0 if nothing was saved. ``problem`` is the reason for which the newest version is unusable.
+    machine. ``version`` is 0 if nothing was saved. ``problem`` is the reason for which the newest version
+    or file is unusable.
     """
 
     source: Literal["file", "saved"]
@@ -199,7 +200,7 @@ def _answer(collector: Collector, reading: Repositories) -> NotificationSettings
         version=version,
         saved_at=None if newest is None else newest["saved_at"],
         saved_by=None if newest is None else newest["saved_by"],
-        problem=current.problem if isinstance(current, SavedDocument) else "",
+        problem="" if current is None else current.problem,
         match=file.match,
         channels={name: _settings_of(channel) for name, channel in file.channels.items()},
         routes=file.routes,

@@ -68,6 +68,7 @@ class CollectorStatus(Schema):
     unprojected_records: int
     quarantined_runs: int
     failing_channels: list[str]
+    notifications_problem: str | None
     rules_file_problem: str | None
     keys: KeyStatus
     retention: RetentionStatus
@@ -91,6 +92,7 @@ def status(collector: Serving, reading: Reading) -> CollectorStatus:
         unprojected_records=reading.projection_queue.unprojected_entries(),
         quarantined_runs=len(reading.projection_queue.quarantined_runs()),
         failing_channels=sorted(collector.failing_channels(reading)),
+        notifications_problem=None if collector.notifications is None else collector.notifications.problem or None,
         rules_file_problem=None if collector.rule_file is None else collector.rule_file.problem,
         keys=KeyStatus(valid=len(keys), expiring=[key.name for key in keys if _expires_soon(key, now)]),
         retention=RetentionStatus.model_validate(

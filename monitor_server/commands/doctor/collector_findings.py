@@ -85,8 +85,15 @@ def check_status(status: Mapping[str, Any]) -> Iterator[DoctorFinding]:
         yield DoctorFinding(
             level=Level.PROBLEM,
             about="notifications",
-            text=f"these channels do not accept messages: {', '.join(status['failing_channels'])}",
-            advice="`rlvitals notifications list` shows why; `rlvitals notifications test CHANNEL` tries one",
+            text=f"these channels do not get their messages: {', '.join(status['failing_channels'])}",
+            advice="`rlvitals notifications list` or the log says why; `rlvitals notifications test CHANNEL` tries one",
+        )
+    if (problem := status.get("notifications_problem")) is not None:  # an older collector has no such field
+        yield DoctorFinding(
+            level=Level.PROBLEM,
+            about="notifications",
+            text=f"the newest channels and routes are not in force: {problem}",
+            advice="correct the file of RLVITALS_NOTIFICATIONS before the next start, or save the settings again",
         )
     if (problem := status.get("rules_file_problem")) is not None:  # an older collector has no such field
         yield DoctorFinding(

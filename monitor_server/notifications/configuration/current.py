@@ -19,7 +19,11 @@ log = logging.getLogger(__name__)
 
 
 class CurrentFile:
-    """Holds the file in force, for all threads. A file that cannot be used changes nothing, and the log says why."""
+    """Holds the file in force, for all threads. A file that cannot be used changes nothing.
+
+    Attributes:
+        problem: Why the newest file is not in force, which would also end the next start; empty if it is.
+    """
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class CurrentFile:
         self._lock = threading.Lock()
         self._watched = WatchedFile(path, monotonic=monotonic)
         self._file = read(path)
+        self.problem = ""
 
     is_newest: Final = True
     networks: Final = None
@@ -69,7 +74,12 @@ class CurrentFile:
         """
         with self._lock:
             self._watched.mark_read()
-            self._file = self._read(self._path)
+            try:
+                self._file = self._read(self._path)
+            except StartupError as error:
+                self.problem = printable(error, longest=500)
+                raise
+            self.problem = ""
             return self._file
 
     def refresh(self) -> bool:
@@ -79,8 +89,8 @@ class CurrentFile:
                 return False
         try:
             file = self.reload()
-        except StartupError as error:
-            log.error("the file of notifications has changed and cannot be used: %s", printable(error))  # noqa: TRY400
+        except StartupError:
+            log.error("the file of notifications has changed and cannot be used: %s", self.problem)  # noqa: TRY400
             return False
         log.info(
             "the file of notifications was read again: %d channels, %d routes", len(file.channels), len(file.routes)

@@ -92,6 +92,20 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_says_why(notifying, rece
 
 
 @sqlite_only
+def test_a_file_that_cannot_be_used_is_a_problem_until_it_can(notifying, receiver, tmp_path, capsys):
+    """Nobody may have read the log, and the next start would end: the settings, the status and the doctor say it."""
+    live = notifying(AT_ONCE, route("hook"))
+    written(tmp_path, webhook("hook", receiver.url), route("nobody"))
+    problem = eventually(lambda: live.get("/notifications/settings")["problem"])
+    assert "routes[0].channels[0] must be the name of a channel" in problem
+    assert live.get("/status")["notifications_problem"] == problem
+    main(["doctor", "--url", live.url])
+    assert "the newest channels and routes are not in force" in capsys.readouterr().out
+    written(tmp_path, webhook("hook", receiver.url), route("hook"))
+    eventually(lambda: live.get("/status")["notifications_problem"] is None)
+
+
+@sqlite_only
 def test_without_a_file_there_is_nothing_to_reload(start_collector):
     """The answer is 404 and names the setting."""
     live = start_collector()

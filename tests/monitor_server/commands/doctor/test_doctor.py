@@ -203,7 +203,8 @@ def test_a_server_that_is_no_collector_is_a_problem(examine, tmp_path):
 
 
 REPORTS = [
-    ({"failing_channels": ["pager"]}, "notifications", "problem", "`rlvitals notifications list` shows why"),
+    ({"failing_channels": ["pager"]}, "notifications", "problem", "`rlvitals notifications list` or the log says why"),
+    ({"notifications_problem": "a name is taken"}, "notifications", "problem", "before the next start"),
     ({"rules_file_problem": "a name is taken"}, "rules", "problem", "rlvitals rules list"),
     ({"unprojected_records": 20_000}, "backlog", "warning", "docs/scaling.md"),
     ({"quarantined_runs": 1}, "backlog", "problem", "rlvitals runs --reset RUN"),
