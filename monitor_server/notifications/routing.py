@@ -10,6 +10,7 @@ from monitor_server.detection.protocol import Severity
 from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.notifications.events import NotificationEvent
 from monitor_server.store.repositories.runs import Run
 
@@ -45,7 +46,7 @@ class Router:
             if alert.silence_id is not None:
                 continue
             if is_end:
-                silent = _without_resolved(file, run.project, alert.kind)
+                silent = _without_resolved(file, run.project, alert)
                 informed = (queue.informed_channels(run.id, alert.id) - silent) & file.channels.keys()
                 queue.add([NotificationEvent(**fields, channel=name, due_at=now) for name in sorted(informed)])
                 continue
@@ -70,12 +71,12 @@ def matching_routes(file: NotificationFile, *, project: str, kind: str, severity
     return found[:1] if file.match == "first" else found
 
 
-def _without_resolved(file: NotificationFile, project: str, kind: str) -> set[str]:
-    """Return the channels that no route of such alerts notifies when one of them resolves.
+def _without_resolved(file: NotificationFile, project: str, alert: Alert) -> set[str]:
+    """Return the channels of an alert's routes, when it opened, of which none notifies them when it is resolved.
 
     The fallback is among them if this holds for every channel that it may have replaced.
     """
-    routes = [route for route in file.routes if _concerns(route, project, kind)]
+    routes = matching_routes(file, project=project, kind=alert.kind, severity=alert.severity, now=alert.opened_at)
     wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
     silent = {name for route in routes for name in _all_channels(route)} - wanted
     if silent and not wanted and file.fallback is not None:

@@ -93,7 +93,7 @@ class ExpectedNotifications:
         self._drop(lambda key: key[1] == row["id"] and (is_silenced or key[4] == UNANSWERED))
         if is_silenced:
             return
-        concerned = [route for route in self.document["routes"] if _concerns(route, row)]
+        concerned = self._routes(row)
         wanted = {name for route in concerned if route["resolved"] for name in _all_channels(route)}
         silent = {name for route in concerned for name in _all_channels(route)} - wanted
         if concerned and not wanted and self.document.get("fallback"):

@@ -236,6 +236,20 @@ def test_a_fallback_is_told_of_the_end_of_an_alert_if_the_route_wants_that(notif
     assert (("spare", "resolved") in notified.told()) is resolved
 
 
+@pytest.mark.parametrize(("signal", "is_told"), [("page", False), ("warn", True)])
+def test_the_route_that_an_alert_matched_decides_whether_its_end_is_told(notified, signal, is_told):
+    """The channel wants the ends of warnings alone."""
+    critical = {"channels": ["hook"], "severity": "critical", "resolved": False}
+    notified.save(routes=[critical, {"channels": ["hook"]}])
+    collector = notified.collector()
+    notified.step(collector, 1, **{signal: 1.0})
+    collector.look()
+    collector.finish("hook")
+    notified.step(collector, 2)
+    collector.look()
+    assert (("hook", "resolved") in notified.told()) is is_told
+
+
 def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pending(notified):
     """It fired because it became more severe, so that it opened for its readers at a later step."""
     collector = notified.collector(pending_steps=5)
