@@ -222,6 +222,8 @@ class Lifecycle:
 
     def _still_fires(self, alert: Alert, step: int) -> bool:
         """Whether an alert whose finding is not there any more is kept for this step."""
+        if not self._keep_firing_steps:  # the alerts about the collector have no other step than 0
+            return False
         is_kept = alert.stage != Stage.PENDING and not _is_immediate(alert.kind, alert.severity)
         return is_kept and step - alert.last_step <= self._keep_firing_steps
 
