@@ -154,7 +154,8 @@ def test_the_receivers_work_when_they_are_uncommented(uncommented):
     key = {"alertname": "RlvitalsKeyExpiring", "severity": "warning"}
     raise_alerts(url, run | {"alertname": "GRPONonFinite"}, run | {"alertname": "GRPOCriticalAnomaly"}, key)
     (message,) = eventually(lambda: slack.bodies)[0]["attachments"]
-    assert message["title"] == "GRPOCriticalAnomaly, GRPONonFinite on '!channel' at night"
+    assert message["title"] == "GRPOCriticalAnomaly, GRPONonFinite on '!channel' at night in search"
+    assert message["fallback"] == message["title"]
     assert message["text"].split("\n")[:4] == ["Run '!channel' at night fails.", "http://127.0.0.1:8600/?run=x"] * 2
     (alert,) = eventually(lambda: ticket.bodies)[0]["alerts"]
     assert alert["labels"] == key
@@ -170,6 +171,6 @@ def test_a_network_that_fails_is_one_message_for_each_project(uncommented):
     raise_alerts(url, *(stale | {"run": f"s{number}"} for number in range(200)))
     (message,) = eventually(lambda: slack.bodies)[0]["attachments"]
     assert len(eventually(lambda: ticket.bodies)[0]["alerts"]) == 200
-    assert message["title"] == "200 alerts"
+    assert message["title"] == "200 alerts in search"
     assert message["text"].count("fails.") == 20
     assert (len(slack.bodies), len(ticket.bodies)) == (1, 1)
