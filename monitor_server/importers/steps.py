@@ -4,8 +4,8 @@ Rows of the same step are one step, and the first value of each signal counts. A
 attempt, and so does a higher whole number under the key ``attempt``. Steps that begin again in each epoch are counted
 on. In a log with steps, a row without one belongs to the step before, unless it repeats one of its signals; a row with
 W&B's count alone belongs to it even then. Other rows without a whole step are numbered, and their numbers never go
-back. A row with a step below 0 is left out, as the SDK drops it. Rows of an evaluation beside others, and of other
-ranks beside rank 0, are left out. The report of the log names the rows that this changes.
+back. A row with a step below 0 is left out, as the SDK drops it. Rows of an evaluation, and of other ranks beside rank
+0, are left out. The report of the log names the rows that this changes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -90,46 +90,17 @@ def observe(
 
 
 def _of_training(rows: Iterable[Row], report: ReadReport) -> Iterator[tuple[int, Row]]:
-    """Yield the rows with their places, without those of an evaluation beside a training, and of ranks beside rank 0.
-
-    A log may hold such rows alone, whose first ones are yielded when 100 are known or the log ends.
-    """
-    left_out: set[str] = set()  # the marks beside which the log has other rows
-    early: list[tuple[int, Row, list[str]]] = []
-    is_decided = False
+    """Yield the rows with their places, without those of an evaluation or, beside rank 0, of another rank."""
+    has_rank_0 = False
     for place, row in enumerate(rows):
-        marks = [] if isinstance(row, RecordedRow) else _foreign_marks(row)
-        if "evaluation" not in marks:
-            left_out.add("evaluation")
-        if number(row.get("rank")) == 0.0:
-            left_out.add("rank")
-        early.append((place, row, marks))
-        is_decided = is_decided or not marks or len(early) == MAX_EARLY
-        if is_decided:
-            yield from _without_foreign(early, left_out, report)
-            early.clear()
-    yield from _without_foreign(early, left_out, report)
-
-
-def _without_foreign(
-    rows: Iterable[tuple[int, Row, list[str]]], left_out: set[str], report: ReadReport
-) -> Iterator[tuple[int, Row]]:
-    for place, row, marks in rows:
-        if left_out.isdisjoint(marks):
-            yield place, row
-        else:
-            report.add_foreign(place + 1)
-
-
-def _foreign_marks(row: Row) -> list[str]:
-    """Return whether a row is that of an evaluation, and whether it is that of a rank other than 0."""
-    marks = []
-    if any(str(row[key]).strip().lower() in EVALUATIONS for key in SPLITS if key in row):
-        marks.append("evaluation")
-    rank = number(row.get("rank"))
-    if rank is not None and rank > 0.0 and rank % 1 == 0:
-        marks.append("rank")
-    return marks
+        if not isinstance(row, RecordedRow):
+            rank = number(row.get("rank"))
+            has_rank_0 = has_rank_0 or rank == 0.0
+            is_of_other_rank = has_rank_0 and rank is not None and rank > 0.0 and rank % 1 == 0
+            if is_of_other_rank or any(str(row[key]).strip().lower() in EVALUATIONS for key in SPLITS if key in row):
+                report.add_foreign(place + 1)
+                continue
+        yield place, row
 
 
 def _with_steps(

@@ -15,23 +15,13 @@ def read(rows):
     return found, report.notes
 
 
-@pytest.mark.parametrize("mark", [{"mode": "dev"}, {"phase": "test"}, {"rank": 3}, {"split": "val", "rank": 0}])
-@pytest.mark.parametrize("count", [30, 130])
-def test_a_log_of_its_own_is_read_whatever_its_rows_are_marked_with(mark, count):
-    """The report says of the rows that it leaves out that they can be examined so."""
-    assert read({"step": step, "reward": 0.5} | mark for step in range(count)) == ([(i, 1) for i in range(count)], [])
-
-
-@pytest.mark.parametrize(
-    ("own", "other"), [({"rank": 0}, {"rank": 1}), ({"split": "train"}, {"split": "val"}), ({}, {"mode": "eval"})]
-)
-def test_rows_of_others_before_the_first_of_the_training_are_left_out(own, other):
-    """Their numbers would be those of the first step."""
-    rows = [{"step": step // 2, "reward": step % 2} | (own if step % 2 else other) for step in range(6)]
-    report = ReadReport()
-    steps = list(observe(rows, NameMapping().signals, report))
-    assert [(step.step, step.signals) for step in steps] == [(step, {"reward/mean": 1.0}) for step in range(3)]
-    assert report.foreign_rows == 3
+@pytest.mark.parametrize("trained", [0, 5])
+def test_no_row_of_an_evaluation_is_a_step_whatever_follows_it(trained):
+    """A log that is followed ends in the middle, and an evaluation before the training may have any number of rows."""
+    rows = [{"split": "test", "step": question, "reward": question % 2} for question in range(150)]
+    found, (note,) = read(rows + [{"split": "train", "step": step, "reward": 0.5} for step in range(trained)])
+    assert found == [(step, 1) for step in range(trained)]
+    assert note.startswith("150 rows have the mark of an evaluation")
 
 
 @pytest.mark.parametrize(
