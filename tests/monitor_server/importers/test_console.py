@@ -215,6 +215,16 @@ def test_a_bar_that_begins_again_is_a_restart(tmp_path):
     assert [(step.attempt, step.step) for step in read(tmp_path / "x.log")] == [(1, 10), (1, 20), (2, 7), (2, 15)]
 
 
+def test_rows_before_the_first_bar_and_all_after_them_are_counted(tmp_path):
+    """A log that is followed may end before the bar, and its rows must be the same ones afterwards."""
+    parts = "{'loss': 0.1}\n{'reward': 0.2}\n"
+    for text in (parts, parts + bar(20) + row(0.3) + bar(40) + row(0.4)):
+        (tmp_path / "x.log").write_text(text)
+        steps = [step.step for step in read(tmp_path / "x.log")]
+        assert steps == list(range(len(steps)))
+    assert len(steps) == 4
+
+
 def test_a_line_that_wandb_cut_is_named_and_its_last_number_is_not_read(tmp_path):
     """A number that is cut is another one, and those after it are missing without a word."""
     line = f"step:{{}} - critic/score/mean:0.5 - a:{'1' * 4040} - actor/kl_loss:1.5e-07\n"
@@ -242,21 +252,6 @@ def test_numbers_in_the_table_of_completions_of_trl_are_no_rows(tmp_path):
     text = "".join(f"{bar(step)}\r{row(step / 10)}{bar(step)}{table.format(step)}" for step in (1, 2, 3))
     (tmp_path / "x.log").write_text(text)
     assert [(step.step, step.attempt) for step in read(tmp_path / "x.log")] == [(1, 1), (2, 1), (3, 1)]
-
-
-def test_rows_before_the_first_bar_have_the_steps_up_to_it(tmp_path):
-    """A notebook overwrites most bars; those that remain come after the rows, and all steps were counted from 0."""
-    rows = [row(number / 10) for number in range(6)]
-    text = rows[0] + rows[1] + bar(20) + "Saving\n" + rows[2] + rows[3] + bar(40) + "Saving\n" + rows[4] + rows[5]
-    (tmp_path / "x.log").write_text(text)
-    assert [step.step for step in read(tmp_path / "x.log")] == [10, 20, 30, 40, 50, 60]
-
-
-@pytest.mark.parametrize("other", [(1, 64), (64, 64)])
-def test_a_bar_that_is_not_the_trainers_counts_no_rows(tmp_path, other):
-    """It has finished fewer steps than there are rows before it, or all of its own."""
-    (tmp_path / "x.log").write_text(row(0.1) + row(0.2) + bar(*other) + row(0.3) + bar(50, 64) + row(0.4))
-    assert [step.step for step in read(tmp_path / "x.log")] == [0, 1, 2, 3]
 
 
 def test_a_configuration_with_a_number_of_steps_is_no_row(tmp_path):
