@@ -4,6 +4,7 @@ import struct
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from monitor_server.importers.formats.json_lines import flat
@@ -18,9 +19,10 @@ __all__ = ["WandbFile"]
 MAGIC = b":W&B"
 FILE_HEADER_BYTES, RECORD_HEADER_BYTES, BLOCK_BYTES = 7, 7, 32768
 DAMAGED, FULL, FIRST, LAST = 0, 1, 2, 4
-# Numbers of fields: Record{2 history, 17 run}, RunRecord{1 run_id, 8 display_name}, HistoryRecord{1 item, 2 step},
-# HistoryStep{1 num}, HistoryItem{1 key, 2 nested_key, 4 boolean, 5 integer, 6 number, 7 text, 16 value_json}.
-HISTORY, RUN = 2, 17
+# Numbers of fields: Record{2 history, 17 run, 18 exit}, RunRecord{1 run_id, 8 display_name},
+# HistoryRecord{1 item, 2 step}, HistoryStep{1 num}, HistoryItem{1 key, 2 nested_key, 4 boolean, 5 integer, 6 number,
+# 7 text, 16 value_json}.
+HISTORY, RUN, EXIT = 2, 17, 18
 HEAD_RECORDS = 64
 # Rows in which a trainer's own step must occur, if it logs one, and rows of a signal in which it must move.
 ROWS_TO_NAME_STEP, ROWS_TO_MOVE = 100, 3
@@ -50,9 +52,10 @@ def _rows(path: Path, report: ReadReport) -> Iterator[Row]:
 
 
 def _resting_steps(path: Path) -> frozenset[str]:
-    """Return the keys of the trainer's own step if it has one value in all rows of a run.
+    """Return the keys of the trainer's own step if it has one value in all rows of a run that has ended.
 
     W&B adds the newest ``train/global_step`` to the rows that a callback logs, and all of these would be one step.
+    Until the run ends, that step may still move, and the rows would then be other steps than before.
     """
     names: set[str] = set()
     values: set[object] = set()
@@ -64,7 +67,13 @@ def _resting_steps(path: Path) -> frozenset[str]:
         if len(values) > 1 or (not names and place >= ROWS_TO_NAME_STEP):
             return frozenset()
         signals.update(key for key in row if own and is_known(key))
-    return frozenset(names) if max(signals.values(), default=0) >= ROWS_TO_MOVE else frozenset()
+    return frozenset(names) if max(signals.values(), default=0) >= ROWS_TO_MOVE and _has_ended(path) else frozenset()
+
+
+def _has_ended(path: Path) -> bool:
+    with suppress(ValueError, RecursionError):  # a damaged record
+        return any(field == EXIT for _, record in _records(path, ReadReport()) for field, _ in fields(record))
+    return False
 
 
 def _all_rows(path: Path, report: ReadReport) -> Iterator[Row]:

@@ -20,18 +20,22 @@ def field(number, content):
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def record(count, row):
-    """Return a history record in its frame: the call of log() with this count."""
+def framed(content):
+    """Return a record in its frame."""
+    return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(b"\x01")), len(content), 1) + content
+
+
+def history(count, row):
+    """Return a history record: the call of log() with this count."""
     items = [field(1, field(1, key.encode()) + field(16, json.dumps(value).encode())) for key, value in row.items()]
-    content = field(2, b"".join(items) + field(2, varint(1 << 3) + varint(count)))
-    kind = b"\x01"
-    return struct.pack("<IHB", zlib.crc32(content, zlib.crc32(kind)), len(content), 1) + content
+    return field(2, b"".join(items) + field(2, varint(1 << 3) + varint(count)))
 
 
-def write_run(folder, rows):
+def write_run(folder, rows, *, has_ended=False):
     """Write a run file with a row at each count, and return its path."""
     path = folder / "run-abc.wandb"
-    path.write_bytes(b":W&B\xe1\xbe\x00" + b"".join(record(count, row) for count, row in rows.items()))
+    records = [history(count, row) for count, row in rows.items()] + [field(18, b"")] * has_ended
+    path.write_bytes(b":W&B\xe1\xbe\x00" + b"".join(map(framed, records)))
     return path
 
 
@@ -42,10 +46,14 @@ def read(path):
 
 
 def test_a_trainers_step_that_never_moves_does_not_swallow_the_rows(tmp_path):
-    """W&B adds the newest step to what a callback logs; before the first log of the trainer that is 0 in each row."""
+    """W&B adds the newest step to what a callback logs; before the first log of the trainer that is 0 in each row.
+
+    The first steps of a run that has not ended must not be other ones when its step moves, because they were taken.
+    """
     rows = {count: {"train/avg_reward": count / 10, "train/global_step": 0} for count in (2, 10, 18, 26)}
     expected = [(count, {"reward/mean": count / 10}) for count in rows]
-    assert read(write_run(tmp_path, rows)) == expected
+    assert read(write_run(tmp_path, rows, has_ended=True)) == expected
+    assert read(write_run(tmp_path, rows)) == [(0, expected[0][1])]
     rows[34] = {"train/loss": 0.1, "train/global_step": 10}
     assert [step for step, _ in read(write_run(tmp_path, rows))] == [0, 10]
 
