@@ -42,7 +42,9 @@ def follow(
     The log is read again from its beginning whenever it has changed, which works for every format; the engine processes
     only the new steps. If the first step of the log has other numbers than before, the log was emptied or replaced. If
     the steps then continue above the newest one, as after a rotation, the engine continues as well; otherwise the
-    examination begins anew, as another object. The loop ends when the reader stops iterating.
+    examination begins anew, as another object. So it does if the newest processed step but one is another one now,
+    because the log's later rows changed how its first ones are read: the places of all steps have changed. The
+    loop ends when the reader stops iterating.
 
     Args:
         path: A log, or a folder with one run; it may not exist yet.
@@ -77,6 +79,9 @@ def follow(
                         course = _Course(fresh, engine())
                     elif place == 0 and not course.begins_with(observation):
                         course.go_on_in_new_file()
+                    if place == course.taken - 2 and not course.continues(observation):
+                        course = seen = None  # the next look reads the log from its beginning
+                        break
                     if place >= course.taken:
                         began += course.take(observation)
                         is_changed = True
@@ -94,12 +99,20 @@ class _Course:
         self.taken = 0  # the number of processed steps of the current file
         self._examiner = Examiner(examination, engine)
         self._first: Mapping[str, float] = {}  # the signals of the file's first step
+        self._newest: Mapping[str, float] = {}  # the signals of the newest processed step
+        self._before_newest: Mapping[str, float] = {}  # and of the one before
         self._attempts = 0  # the number of attempts in the earlier files
 
     def begins_with(self, observation: Observation) -> bool:
         """Return whether the first step equals the first step of the previous look; it may have more signals now."""
-        now = observation.signals
-        return all(name in now and repr(now[name]) == repr(value) for name, value in self._first.items())
+        return _has_all(observation, self._first)
+
+    def continues(self, observation: Observation) -> bool:
+        """Return whether the newest processed step but one is that of the previous look; it may have more signals now.
+
+        The newest one may have been read from a line that was half written.
+        """
+        return _has_all(observation, self._before_newest)
 
     def is_over_at(self, observation: Observation) -> bool:
         """Return whether the first step belongs to another run."""
@@ -117,8 +130,14 @@ class _Course:
         """Process the next step and return the findings that begin with it."""
         if not self.taken:
             self._first = observation.signals
+        self._before_newest, self._newest = self._newest, observation.signals
         self.taken += 1
         return self._examiner.take(replace(observation, attempt=observation.attempt + self._attempts))
+
+
+def _has_all(observation: Observation, signals: Mapping[str, float]) -> bool:
+    now = observation.signals
+    return all(name in now and repr(now[name]) == repr(value) for name, value in signals.items())
 
 
 class _Notices:

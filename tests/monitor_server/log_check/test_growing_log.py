@@ -94,6 +94,33 @@ def test_a_history_of_wandb_is_followed_from_its_first_step(tmp_path):
     assert (found.first_step, found.last_step, found.rows, found.attempts) == (1, 10, 10, 1)
 
 
+def test_a_line_that_was_half_written_when_the_log_rested_begins_nothing_anew(tmp_path):
+    """A writer with a buffer writes parts of lines, and all findings would be printed again each time."""
+    log = tmp_path / "train.log"
+    text = "".join(f"step {step} | reward 0.{step + 100}\n" for step in range(1, 31))
+    log.write_text(text[:-3])
+    rests = [lambda: None] * 5
+    changes = followed(log, *rests, lambda: log.write_text(text + "step 31 | reward 0.5\n"), *rests)
+    assert len({id(found) for found, *_ in changes}) == 1
+    assert changes[-1][0].last_step == 31
+
+
+def test_a_log_whose_later_lines_change_what_its_first_are_loses_no_step(tmp_path):
+    """The epochs of a log without steps are steps; with the first step in a line, those lines are none any more.
+
+    Its first step has the same number in both, and does not show that the log is another one.
+    """
+    log = tmp_path / "train.log"
+    epochs = "".join(f"Epoch {epoch} | Reward {epoch / 100}\n" for epoch in range(1, 11))
+    log.write_text(epochs)
+    steps = "".join(f"step {step} | reward {step**2 / 100}\n" for step in range(1, 31))
+    rests = [lambda: None] * 5
+    changes = followed(log, *rests, lambda: log.write_text(epochs + steps), *rests)
+    before, after = changes[0][0], changes[-1][0]
+    assert (before.rows, before.last_step) == (10, 10)
+    assert (after.first_step, after.last_step, after.rows, after.attempts) == (1, 30, 30, 1)
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
