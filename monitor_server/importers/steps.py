@@ -69,13 +69,15 @@ def observe(
             held = replace(held, signals=signals | dict(held.signals))
             continue
         is_stepped = is_stepped or bool(given)
-        step = epochs.count_on(_step(given, epochs.offset, place, held, report), row, place, held, report)
         before, logged = logged, max(logged, _logged_attempt(row))
+        is_named = -inf < before < logged
+        epochs = _Epochs() if is_named else epochs
+        step = epochs.count_on(_step(given, epochs.offset, place, held, report), row, place, held, report)
         report.step_rows += 1
         report.steps_back += held is not None and step < held.step
         first = step if held is None else first
         report.restarts += held is not None and step < held.step and step <= first
-        begins = held is not None and (step < held.step or -inf < before < logged)
+        begins = held is not None and (step < held.step or is_named)
         if held is not None and step == held.step and not begins:
             if _contradicts(signals, held.signals):
                 report.add_repeated(place + 1, step)
@@ -176,10 +178,16 @@ def _step(given: Sequence[float], offset: int, place: int, held: Observation | N
 
 
 class _Epochs:
-    """Counts on the steps of a run that begin again in each epoch."""
+    """Counts on the steps of a run that begin again in each epoch.
+
+    They begin at the lowest step of the log or below, or the run was resumed. A count that also rises while the steps
+    go on is no epoch of theirs: the trainer's steps count through all epochs, or each of them has a count.
+    """
 
     def __init__(self) -> None:
         self.offset = 0  # what is added to the steps of this epoch
+        self._lowest = MAX_STEP  # of the log's own steps
+        self._passed: set[str] = set()  # the keys of counts that rose while the steps went on
         self._counts: dict[str, float] = {}
 
     def count_on(self, step: int, row: Row, place: int, held: Observation | None, report: ReadReport) -> int:
@@ -187,9 +195,13 @@ class _Epochs:
         before = self._counts
         own = {key: number(row[key]) for key in outer_keys(tuple(row))}
         self._counts = before | {key: count for key, count in own.items() if count is not None}
+        risen = _rising(before, self._counts)
+        is_lowest = step - self.offset <= self._lowest
+        self._lowest = min(self._lowest, step - self.offset)
         if held is None or step > held.step:
+            self._passed |= risen
             return step
-        if step < held.step and _rise(before, self._counts):
+        if step < held.step and is_lowest and risen - self._passed:
             report.add_epoch(place + 1)
             begun = min(MAX_STEP, held.step + 1)
             self.offset += begun - step
@@ -200,9 +212,9 @@ class _Epochs:
         return step
 
 
-def _rise(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    """Return whether a whole number went up; trainers whose steps count through all epochs write parts of an epoch."""
-    return any(count % 1 == after[key] % 1 == 0 and after[key] > count for key, count in before.items())
+def _rising(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
+    """Return the keys of whole numbers that went up; parts of an epoch are written beside steps through all epochs."""
+    return {key for key, count in before.items() if count % 1 == after[key] % 1 == 0 and after[key] > count}
 
 
 def _logged_attempt(row: Row) -> float:

@@ -50,6 +50,31 @@ def test_a_resume_begins_an_attempt_whatever_its_epoch(epochs):
     assert read(rows) == ([(50, 1), (100, 1), (91, 2)], [])
 
 
+@pytest.mark.parametrize("outer", ["iteration", "epoch", "global_steps"])
+@pytest.mark.parametrize("begin", [1, 61])
+def test_a_count_of_every_row_is_no_epoch_at_a_resume(outer, begin):
+    """The abandoned steps would be a part of the run, and all later steps would be wrong."""
+    steps = [*range(1, 101), *range(begin, 121)]
+    found, notes = read({outer: count, "step": step, "reward": 0.5} for count, step in enumerate(steps))
+    assert found == [(step, 1 if place < 100 else 2) for place, step in enumerate(steps)]
+    assert notes == []
+
+
+def test_a_resume_in_a_later_epoch_begins_an_attempt():
+    """The epochs' steps begin at the lowest step, and a checkpoint is taken between them."""
+    rows = [(1, step) for step in range(1, 100)] + [(2, step) for step in range(90, 200)]
+    found, _ = read({"epoch": epoch, "step": step, "reward": 0.5} for epoch, step in rows)
+    assert found[98:100] == [(99, 1), (90, 2)]
+    assert found[-1] == (199, 2)
+
+
+def test_an_attempt_in_a_row_has_its_own_steps_whatever_its_epoch():
+    """It was logged on purpose."""
+    rows = [(attempt, attempt, step) for attempt in (1, 2) for step in range(1, 5)]
+    found, _ = read({"attempt": a, "epoch": epoch, "step": step, "reward": 0.5} for a, epoch, step in rows)
+    assert found == [(step, attempt) for attempt, _, step in rows]
+
+
 def test_a_run_that_begins_again_at_an_earlier_epoch_has_its_own_steps():
     """A resume within the epoch goes back in it."""
     epochs = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 1), (1, 0), (0, 0), (0, 1), (1, 0)]
