@@ -252,18 +252,19 @@ def _folder_run(folder: Path) -> RecordedLog | None:
 def _wandb_run(folder: Path) -> RecordedLog | None:
     """Return the run of one of W&B's folders: its run file, or its printed output if the run file has no row.
 
-    W&B writes rows some steps late, so that a run that was killed early has none. A copy may lack the run file.
+    W&B writes rows some steps late, so that a run that was killed early has none. A folder without a run file is
+    searched.
     """
     stored = sorted(path for path in folder.glob("*.wandb") if path.is_file())
-    is_whole = stored and WandbFile().recognises(stored[0], head(stored[0]))
+    if not stored:
+        return None
+    is_whole = WandbFile().recognises(stored[0], head(stored[0]))
     run = next(WandbFile().logs(stored[0])) if is_whole else None
     output = folder / "files" / "output.log"
     if not output.is_file() or (run is not None and next(run.read(ReadReport()), None) is not None):
         return run
     printed = replace(next(ConsoleLog().logs(output)), name=folder.name if run is None else run.name)
-    is_damaged = stored and run is None
-    is_wandb = run is not None or _WANDB_FOLDER.fullmatch(folder.name) is not None
-    return printed if is_damaged or (is_wandb and _names_a_signal(printed, frozenset())) else run
+    return printed if run is None or _names_a_signal(printed, frozenset()) else run
 
 
 def _files_in(
@@ -310,7 +311,13 @@ def _names_a_signal(log: RecordedLog, keys: frozenset[str]) -> bool:
 
 
 def _name_without_ending(log: RecordedLog) -> RecordedLog:
-    """Remove the ending from a name that comes from a file; a name from the log itself stays unchanged."""
+    """Remove the ending from a name that comes from a file; a name from the log itself stays unchanged.
+
+    The output of a run of W&B has the name of its folder.
+    """
+    of_run = log.path.parent.parent.name
+    if log.name == log.path.name == "output.log" and _WANDB_FOLDER.fullmatch(of_run):
+        return replace(log, name=of_run)
     return replace(log, name=name_without_ending(log.name)) if log.name == log.path.name else log
 
 

@@ -82,3 +82,6 @@ def test_a_copy_of_wandbs_folder_without_run_files_holds_a_run_for_each_output_w
             (tmp_path / "wandb" / name / place).write_text(text)
     (tmp_path / "wandb" / "debug.log").write_text(config)
     assert [log.name for log in find_logs([tmp_path])] == ["run-20260511_073152-abc"]
+    metrics = tmp_path / "wandb" / "run-20260511_073152-abc" / "files" / "metrics.jsonl"
+    metrics.write_text('{"step": 1, "reward": 0.5}\n')
+    assert [log.name for log in find_logs([tmp_path])] == ["metrics", "run-20260511_073152-abc"]
