@@ -46,6 +46,8 @@ _SAMPLES = ("│ │", "│ ┃")
 MAX_TEXT = 1 << 16
 WANDB_LINE_BYTES = 4096  # the longest line in output.log
 BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
+EPOCH_BEGIN = 200  # "Epoch 3" must begin within this many bytes of the line, which may have colours
+MAX_EPOCHS = 1 << 16
 MAX_PENDING = 4096
 # prime-rl's orchestrator and trainer each print steps; the orchestrator may be some steps ahead.
 PRIME_LEVEL = "SUCCESS"
@@ -75,10 +77,14 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
         is_empty = False
         yield row
     if is_empty:  # the only numbers may be in W&B's messages about refused values, or each of an epoch
-        refused = (read_refused_numbers(line) for _, line in lines(path, ReadReport()) if b"Dropping entry" in line)
-        yield from (row for row in refused if row and _is_step(row))
-        is_rising = all(before < after for before, after in pairwise(epoch for epoch, _ in _epochs(path)))
-        for _, row in _epochs(path):
+        epochs: list[tuple[int, Row]] = []
+        for _, line in lines(path, ReadReport()):
+            if b"Dropping entry" in line and (refused := read_refused_numbers(line)) and _is_step(refused):
+                yield refused
+            elif b"poch" in line[:EPOCH_BEGIN] and len(epochs) < MAX_EPOCHS and (found := _epoch(line)):
+                epochs.append(found)
+        is_rising = all(before < after for (before, _), (after, _) in pairwise(epochs))
+        for _, row in epochs:
             yield row if is_rising else {key: value for key, value in row.items() if key != "step"}
 
 
@@ -95,11 +101,9 @@ def _whole_numbers(path: Path, report: ReadReport) -> Iterator[bytes]:
             yield line
 
 
-def _epochs(path: Path) -> Iterator[tuple[int, Row]]:
-    """Yield the epochs of a loop without steps, each with the numbers of a line."""
-    for _, line in lines(path, ReadReport()):
-        if b"poch" in line and (found := read_epoch(_ESCAPES.sub("", line[:MAX_TEXT].decode(errors="replace")))):
-            yield found
+def _epoch(line: bytes) -> tuple[int, Row] | None:
+    """Return the epoch in a line of a loop without steps, with the line's numbers."""
+    return read_epoch(_ESCAPES.sub("", line[:MAX_TEXT].decode(errors="replace")))
 
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
