@@ -270,6 +270,13 @@ def test_a_printed_configuration_is_no_row(tmp_path, name):
     assert [step.signals.keys() for step in read(tmp_path / "x.log")] == [{"reward/mean", "loss/policy"}] * 2
 
 
+@pytest.mark.parametrize("before", ["3 train args: ", "INFO:train_config:"])
+def test_measured_numbers_are_a_row_whatever_the_name_before_them(tmp_path, before):
+    """A logger may be named like a configuration, and its log had no step."""
+    (tmp_path / "x.log").write_text(f"{before}{{'reward': 0.5, 'kl': 0.1}}\n{before}{{'reward': 0.6, 'kl': 0.1}}\n")
+    assert [step.signals["reward/mean"] for step in read(tmp_path / "x.log")] == [0.5, 0.6]
+
+
 def test_numbers_that_wandb_refused_count_where_there_are_no_others(tmp_path):
     """W&B repeats rows with a step that has passed; beside the trainer's own lines they would count twice."""
     refused = (

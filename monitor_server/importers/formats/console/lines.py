@@ -7,7 +7,7 @@ from math import inf
 
 from monitor_server.importers.formats.console.named_numbers import NamedNumbers, word_before
 from monitor_server.importers.protocol import Row
-from monitor_server.importers.signal_names import is_known, signal_of, ungrouped
+from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
 
 __all__ = [
     "CONFIGURED",
@@ -79,6 +79,7 @@ _EVALUATION = re.compile(
 # In a printed dict, the numbers of a critic or an evaluation may have a dict of their own, with the policy's names.
 _INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
 CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
+MEASURED = ("reward/mean", "loss/policy", "grad/norm")
 _IS_COUNT = re.compile(COUNT)
 _EPOCH_OF_STEP = re.compile(r"(?<![A-Za-z_])epoch\W{0,3}(\d{1,9})(?![\w.])", re.IGNORECASE)
 _STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
@@ -92,14 +93,14 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     begin = line.find("{")
     before = line[max(0, begin - 200) : begin]
     # W&B repeats the values that it refused.
-    if begin < 0 or "Dropping entry" in line or is_evaluation(before) or _CONFIGURATION_BEFORE.search(before):
+    if begin < 0 or "Dropping entry" in line or is_evaluation(before):
         return None
     numbers = NamedNumbers("/")
     for section, part in _sections(line, begin):
-        for key, text, number in _PAIR.findall(part):
-            numbers.add(section, key, text or number)
+        for key, text, plain in _PAIR.findall(part):
+            numbers.add(section, key, text or plain)
     row = numbers.row()
-    if not row:
+    if not row or (_CONFIGURATION_BEFORE.search(before) and not _is_measured(row)):
         return None
     step = _STEP_BEFORE.search(before)
     if step:
@@ -110,6 +111,11 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
                 row.setdefault(found[1], found[2])
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
+
+
+def _is_measured(row: Row) -> bool:
+    """Return whether a dict has a number that no configuration sets; a logger or a variable may be named as one."""
+    return any(signal_of(key) in MEASURED and number(value) is not None for key, value in row.items())
 
 
 def is_evaluation(text: str) -> bool:
