@@ -413,6 +413,33 @@ def test_numbers_that_lead_up_to_a_dict_belong_to_its_row(tmp_path):
     assert step.signals == {"reward/mean": 0.5, "entropy/mean": 0.8}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch 1 | Step {0} | Loss: 0.9 | {{'policy_loss': 0.25, 'reward': 0.5, 'step': {1}}}",
+        "  5%|█ | {0}/100 [00:30<09:30, step={0}, reward=0.1]{{'loss': 0.25, 'reward': 0.5, 'step': {1}}}",
+        "iter: 1, metrics: {{'reward': 0.5, 'policy_loss': 0.25, 'epoch': {0}, 'step': {1}}}",
+    ],
+)
+def test_a_dict_with_a_step_of_its_own_is_read_by_itself(tmp_path, line):
+    """The numbers before it count something else, or are those of the step before in a progress bar."""
+    (tmp_path / "out.log").write_text("".join(line.format(place, 8 * place) + "\n" for place in (1, 2, 3)))
+    steps = read(tmp_path / "out.log")
+    assert [(step.step, step.signals) for step in steps] == [
+        (8 * place, {"reward/mean": 0.5, "loss/policy": 0.25}) for place in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "first"), [("1%|█ | {}/9 [00:30<09:30, step=7, reward=0.1]", 1), ("iter: 7, metrics: ", 0)]
+)
+def test_a_number_of_a_bar_or_before_a_dict_is_not_its_step(tmp_path, line, first):
+    """All rows were one step."""
+    (tmp_path / "out.log").write_text("".join(line.format(n) + "{'reward': 0.5}\n" for n in (1, 2, 3)))
+    steps = read(tmp_path / "out.log")
+    assert [(step.step, step.signals) for step in steps] == [(first + n, {"reward/mean": 0.5}) for n in range(3)]
+
+
 @pytest.mark.parametrize("spelling", ["Inf", "INF", "inf", "Infinity", "infinity"])
 def test_infinity_and_nan_may_be_spelled_in_capitals(tmp_path, spelling):
     """C and R print them so; a missing value would be called not logged."""

@@ -41,13 +41,14 @@ _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\
 # The name of a dict among the numbers of a line: "step=3 reward=0.5 best={".
 _NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s?[:=]\s?$")
 LONGEST_NAME = 64
+_OWN_STEP = re.compile(r"""["'](?:train(?:er)?/)?(?:global_)?step["']\s*:""", re.IGNORECASE)
 # With log_completions, TRL draws a table of prompts and completions in a panel. Their texts may contain anything.
 _SAMPLES = ("│ │", "│ ┃")
 MAX_TEXT = 1 << 16
 WANDB_LINE_BYTES = 4096  # the longest line in output.log
-BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
 EPOCH_BEGIN = 200  # "Epoch 3" must begin within this many bytes of the line, which may have colours
 MAX_EPOCHS = 1 << 16
+BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
 MAX_PENDING = 4096
 # prime-rl's orchestrator and trainer each print steps; the orchestrator may be some steps ahead.
 PRIME_LEVEL = "SUCCESS"
@@ -162,8 +163,10 @@ def _numbers_with_step(text: str) -> Row | None:
 def _numbers_around(text: str, inner: Row) -> Row | None:
     """Return the numbers of a line with a step and a dict, with those of the dict that the line has nowhere else."""
     begin, end = text.index("{"), text.rfind("}") + 1
+    if not begin or "%|" in text[:begin] or _OWN_STEP.search(text, begin):
+        return None  # the dict has numbers of its own beside those of a progress bar or of another step
     row = _numbers_with_step(text[:begin] + (text[end:] if end > begin else ""))
-    if row is None or not begin:
+    if row is None:
         return None
     name = _NAME_BEFORE.search(text[max(0, begin - LONGEST_NAME) : begin])
     if text[begin - 1] in "'\"" or (name and not QUALIFIERS.isdisjoint(name[1].lower().split("_"))):

@@ -107,7 +107,7 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
         row["step"] = _count(step.group(1))
     elif leading := _NUMBERS_BEFORE.search(before):
         for found in _NAMED.finditer(before, leading.start()):
-            if not word_before(before, found.start()):
+            if found[1] not in _STEP_NAMES and not word_before(before, found.start()):
                 row.setdefault(found[1], found[2])
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
