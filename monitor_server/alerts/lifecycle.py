@@ -221,11 +221,13 @@ class Lifecycle:
         return Change.HELD if is_held else None
 
     def _still_fires(self, alert: Alert, step: int) -> bool:
-        """Whether an alert whose finding is not there any more is kept for this step."""
-        if not self._keep_firing_steps:  # the alerts about the collector have no other step than 0
-            return False
+        """Whether an alert whose finding is not there any more is kept for this step.
+
+        It is not if the run went back to or below the step of its last finding. The alerts about the collector, whose
+        only step is 0, are never kept.
+        """
         is_kept = alert.stage != Stage.PENDING and not _is_immediate(alert.kind, alert.severity)
-        return is_kept and step - alert.last_step <= self._keep_firing_steps
+        return is_kept and 0 < step - alert.last_step <= self._keep_firing_steps
 
     def _advance(self, alert: Alert, change: Change, entry: HistoryEntry) -> Alert:
         changed = advance(alert, change)
