@@ -22,9 +22,9 @@ __all__ = ["DELIVERY_SECONDS", "Cancellation", "DeliveryFailed", "is_refusal", "
 CONNECT_SECONDS: Final = 5.0
 DELIVERY_SECONDS: Final = 20.0
 SUCCESS: Final = range(200, 300)
-CLIENT_ERRORS: Final = range(400, 500)
-# These are about the sender, the address or the moment: 401, 404, 407, 408, 410, 425 and 429. All messages have them.
-NOT_ABOUT_THE_MESSAGE: Final = frozenset({401, 404, 407, 408, 410, 425, 429})
+# Its syntax, its size, the length of an address or a header with its text (services of Apprise), and its content. Other
+# statuses, 403 among them, are about access, the receiver or the moment, and all messages have them.
+ABOUT_THE_MESSAGE: Final = frozenset({400, 413, 414, 422, 431})
 
 
 class DeliveryFailed(Exception):  # noqa: N818 - it states what has happened
@@ -66,7 +66,7 @@ class Cancellation:
 
 def is_refusal(status: int) -> bool:
     """Return whether a status says that a receiver refuses what a message contains."""
-    return status in CLIENT_ERRORS and status not in NOT_ABOUT_THE_MESSAGE
+    return status in ABOUT_THE_MESSAGE
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:

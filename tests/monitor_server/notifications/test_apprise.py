@@ -206,10 +206,8 @@ def test_the_reason_of_a_service_is_stated_without_what_is_secret(receiver):
     secrets = ["t0p1c-of-the-team", "p@ss/w:rd", "tk_AgQdq7mVBoFD37zQVN29RhuMzNIz2"]
 
     def refuse(handler):
-        text = json.dumps(
-            {"error": f"forbidden for {secrets[0]} by p@ss/w:rd, use {secrets[2]} at https://a.example/x1"}
-        )
-        handler.send_response(403)
+        text = json.dumps({"error": f"refused for {secrets[0]} by p@ss/w:rd, use {secrets[2]} at https://a.example/x1"})
+        handler.send_response(400)
         handler.end_headers()
         handler.wfile.write(text.encode())
 
@@ -219,7 +217,7 @@ def test_the_reason_of_a_service_is_stated_without_what_is_secret(receiver):
         deliver(AppriseChannel(url=url), json.dumps(message_about([])).encode(), cancellation=Cancellation())
     assert str(caught.value) == (
         "Apprise could not deliver it: Failed to send ntfy notification to topic '***': "
-        "forbidden for *** by ***, use *** at https://*** error=403."
+        "refused for *** by ***, use *** at https://*** error=400."
     )
     assert caught.value.is_refusal
 

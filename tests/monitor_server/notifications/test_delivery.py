@@ -52,12 +52,12 @@ def test_an_alert_is_notified_when_it_opens_becomes_graver_and_resolves(notifyin
 
 def test_a_message_is_repeated_with_the_same_bytes_until_it_is_accepted(notifying, receiver):
     """The key is the same, so that the receiver can drop a repeat."""
-    answers = [500, 302, 200]
-    receiver.answer = lambda _: answers[min(len(receiver.received), 3) - 1]
+    answers = [500, 302, 403, 200]
+    receiver.answer = lambda _: answers[min(len(receiver.received), 4) - 1]
     live = notifying(AT_ONCE, ROUTE)
     step(live, 1, warn=1.0)
     eventually(lambda: statuses(live)["hook"]["last_sent_at"])
-    assert len(receiver.received) == 3
+    assert len(receiver.received) == 4
     assert len({body for _, body in receiver.received}) == 1
     assert {headers["Idempotency-Key"] for headers, _ in receiver.received} == {receiver.bodies[0]["id"]}
 
@@ -80,10 +80,10 @@ def test_a_message_whose_content_is_refused_is_sent_without_it_and_delays_no_lat
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [(400, True), (413, True), (422, True), (401, False), (404, False), (429, False), (500, False)],
+    [(400, True), (413, True), (422, True), (401, False), (403, False), (404, False), (429, False), (500, False)],
 )
 def test_some_statuses_are_about_what_a_message_contains(status, expected):
-    """A wrong key, a wrong address and a limit are about every message, so that a message is not changed for them."""
+    """A wrong key, a closed receiver, a wrong address and a limit are about every message: none is changed for them."""
     assert is_refusal(status) is expected
 
 
