@@ -29,7 +29,8 @@ from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.networks import Networks
-from monitor_server.notifications.configuration.stored import SavedDocument
+from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker
 from monitor_server.retention.policy import RetentionPolicy
@@ -225,7 +226,7 @@ def _watch(collector: Collector) -> None:
     exposition, writer, broadcast = collector.exposition, collector.writer, collector.broadcast
     exposition.watch(collector.store, settings=collector.settings, clock=collector.clock)
     exposition.watch_notifications(
-        collector.store, channels=lambda: _channel_names(collector.notifications), clock=collector.clock
+        collector.store, file=lambda: _file_in_force(collector.notifications), clock=collector.clock
     )
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_caches(
@@ -261,10 +262,10 @@ def _routing(channels: CurrentFile | SavedDocument | None) -> dict[str, Any]:
     return {} if channels is None else {"record_transitions": Router(channels.of).record}
 
 
-def _channel_names(channels: CurrentFile | SavedDocument | None) -> list[str]:
+def _file_in_force(channels: CurrentFile | SavedDocument | None) -> NotificationFile:
     if isinstance(channels, SavedDocument):
         channels.refresh()  # a process that does not notify has no thread for this
-    return [] if channels is None else list(channels.file.channels)
+    return EMPTY if channels is None else channels.file
 
 
 def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:

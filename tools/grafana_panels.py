@@ -175,7 +175,7 @@ COLLECTOR: Final = (
         title="Oldest notification that waits",
         unit="s",
         queries={"max by (channel) (rlvitals_notifications_oldest_waiting_seconds)": "{{channel}}"},
-        description="Time for which the oldest change of an alert has waited for its channel.",
+        description="Time for which the oldest change of an alert has waited, without the window of grouping.",
     ),
     Panel(
         title="Attempts to notify",

@@ -3,12 +3,13 @@
 Metrics from a database that does not answer are left out; the other metrics show the reason.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from monitor_server.errors import Unavailable
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
@@ -18,9 +19,9 @@ __all__ = ["Channels", "DatabaseFaults", "DiskAndKeys"]
 class Channels(Collector):
     """Reads the waiting events of the channels of notifications at each scrape."""
 
-    def __init__(self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, *, file: Callable[[], NotificationFile], clock: Callable[[], float]) -> None:
         self._store = store
-        self._channels = channels
+        self._file = file
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
@@ -30,7 +31,7 @@ class Channels(Collector):
         )
         oldest = GaugeMetricFamily(
             "rlvitals_notifications_oldest_waiting_seconds",
-            "Time since the oldest change that a channel has not received",
+            "Time since the oldest change that a channel has not received, without the window of grouping",
             labels=["channel"],
         )
         failing = GaugeMetricFamily(
@@ -42,7 +43,8 @@ class Channels(Collector):
         if self._store.faults.is_lost:  # the names of the channels may be in the database as well
             return []
         try:
-            channels = self._channels()
+            file = self._file()
+            channels = file.channels
             if not channels:
                 return [waiting, oldest, failing]
             with self._store.read_if_connected() as repositories:
@@ -53,7 +55,8 @@ class Channels(Collector):
         for channel in channels:
             status = statuses.get(channel, {})
             waiting.add_metric([channel], float(status.get("waiting", 0)))
-            oldest.add_metric([channel], max(0.0, now - status.get("waiting_since", now)))
+            since = status.get("waiting_since", now) + file.grouping.window_seconds
+            oldest.add_metric([channel], max(0.0, now - since))
             failing.add_metric([channel], float(channel in broken))
         return [waiting, oldest, failing]
 

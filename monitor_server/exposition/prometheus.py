@@ -4,7 +4,7 @@ Runs are read at each scrape and not kept, so the series of a finished run disap
 or a response; settings limit the number of runs and signals.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -14,6 +14,7 @@ from monitor_server.exposition.channel_and_disk_metrics import Channels, Databas
 from monitor_server.exposition.refused_batches import RefusedBatches
 from monitor_server.exposition.run_metrics import RunMetrics
 from monitor_server.exposition.sdk_versions import SdkVersions
+from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 
@@ -118,19 +119,19 @@ class Exposition:
         self._registry.register(DatabaseFaults(store))
 
     def watch_notifications(
-        self, store: Store, *, channels: Callable[[], Sequence[str]], clock: Callable[[], float]
+        self, store: Store, *, file: Callable[[], NotificationFile], clock: Callable[[], float]
     ) -> None:
-        """Read the waiting events of each channel at each scrape from now on."""
+        """Read the waiting events of each channel of the file in force at each scrape from now on."""
 
-        def known_channels() -> Sequence[str]:
-            names = channels()
-            for name in names:
+        def file_in_force() -> NotificationFile:
+            current = file()
+            for name in current.channels:
                 for result in ("sent", "failed", "given_up"):
                     self._notified.labels(name, result)  # a zero makes the first failure an increase
-            return names
+            return current
 
-        known_channels()
-        self._registry.register(Channels(store, channels=known_channels, clock=clock))
+        file_in_force()
+        self._registry.register(Channels(store, file=file_in_force, clock=clock))
 
     def watch_removals(self, tables: Iterable[str]) -> None:
         """Expose a zero for each table, so that the first removed rows are an increase."""

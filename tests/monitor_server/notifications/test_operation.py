@@ -95,6 +95,18 @@ def test_a_channel_that_fails_is_shown_and_its_fallback_is_notified_instead(noti
     assert len(other.received) == 1
 
 
+def test_what_waits_for_the_end_of_a_long_window_is_not_late(notifying, receiver, clock):
+    """A digest every six hours: Prometheus would page about a channel that gets its messages in time."""
+    live = notifying("[grouping]\nwait_seconds = 0\nwindow_seconds = 21600\n", ROUTE, clock=clock)
+    oldest = 'rlvitals_notifications_oldest_waiting_seconds{channel="hook"}'
+    live.send(run="r", records=[{"step": 0, "scalars": {"warn": 1.0}}])
+    eventually(lambda: receiver.bodies and metrics(live)['rlvitals_notifications_waiting{channel="hook"}'] == 0.0)
+    live.send(run="other", records=[{"step": 0, "scalars": {"warn": 1.0}}])
+    clock.now += 3 * 3600
+    assert metrics(live)['rlvitals_notifications_waiting{channel="hook"}'] == 1.0
+    assert metrics(live)[oldest] == 0.0
+
+
 def test_a_channel_that_fails_is_itself_an_alert(notifying, receiver):
     """It stands in the list with its reason, can be acknowledged, and ends when a message is accepted."""
 
