@@ -226,7 +226,10 @@ def _watch(collector: Collector) -> None:
     exposition, writer, broadcast = collector.exposition, collector.writer, collector.broadcast
     exposition.watch(collector.store, settings=collector.settings, clock=collector.clock)
     exposition.watch_notifications(
-        collector.store, file=lambda: _file_in_force(collector.notifications), clock=collector.clock
+        collector.store,
+        file=lambda: _file_in_force(collector.notifications),
+        failing=collector.failing_channels,
+        clock=collector.clock,
     )
     exposition.watch_writer(batches=lambda: writer.waiting, waiting_bytes=lambda: writer.waiting_bytes)
     exposition.watch_caches(

@@ -3,7 +3,7 @@
 Metrics from a database that does not answer are left out; the other metrics show the reason.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
 from monitor_server.text_safety.printable import printable
 
 __all__ = ["Channels", "DatabaseFaults", "DiskAndKeys"]
@@ -19,9 +20,17 @@ __all__ = ["Channels", "DatabaseFaults", "DiskAndKeys"]
 class Channels(Collector):
     """Reads the waiting events of the channels of notifications at each scrape."""
 
-    def __init__(self, store: Store, *, file: Callable[[], NotificationFile], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        file: Callable[[], NotificationFile],
+        failing: Callable[[Repositories], Collection[str]],
+        clock: Callable[[], float],
+    ) -> None:
         self._store = store
         self._file = file
+        self._failing = failing
         self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
@@ -36,7 +45,7 @@ class Channels(Collector):
         )
         failing = GaugeMetricFamily(
             "rlvitals_notification_channel_failing",
-            "1 for a channel that does not accept its messages, else 0",
+            "1 for a channel that does not get its messages, else 0",
             labels=["channel"],
         )
         now = self._clock()
@@ -49,7 +58,7 @@ class Channels(Collector):
                 return [waiting, oldest, failing]
             with self._store.read_if_connected() as repositories:
                 statuses = repositories.channel_statuses.statuses(now=now)
-                broken = repositories.channel_statuses.failing(channels)
+                broken = self._failing(repositories)
         except Unavailable:
             return []
         for channel in channels:

@@ -4,7 +4,7 @@ Runs are read at each scrape and not kept, so the series of a finished run disap
 or a response; settings limit the number of runs and signals.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -17,6 +17,7 @@ from monitor_server.exposition.sdk_versions import SdkVersions
 from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
+from monitor_server.store.repositories import Repositories
 
 __all__ = ["CONTENT_TYPE", "CollectorRegistry", "Exposition"]
 
@@ -119,7 +120,12 @@ class Exposition:
         self._registry.register(DatabaseFaults(store))
 
     def watch_notifications(
-        self, store: Store, *, file: Callable[[], NotificationFile], clock: Callable[[], float]
+        self,
+        store: Store,
+        *,
+        file: Callable[[], NotificationFile],
+        failing: Callable[[Repositories], Collection[str]],
+        clock: Callable[[], float],
     ) -> None:
         """Read the waiting events of each channel of the file in force at each scrape from now on."""
 
@@ -131,7 +137,7 @@ class Exposition:
             return current
 
         file_in_force()
-        self._registry.register(Channels(store, file=file_in_force, clock=clock))
+        self._registry.register(Channels(store, file=file_in_force, failing=failing, clock=clock))
 
     def watch_removals(self, tables: Iterable[str]) -> None:
         """Expose a zero for each table, so that the first removed rows are an increase."""

@@ -231,6 +231,8 @@ def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying
         with collector.store.read() as repositories:
             eventually(lambda: collector.failing_channels(repositories) == {"hook"})
             assert not repositories.channel_statuses.failing(["hook"])
+        metrics = collector.exposition.render().decode()
+        assert 'rlvitals_notification_channel_failing{channel="hook"} 1.0' in metrics
     finally:
         receiver.answer = lambda _: 200
         threading.stack_size(0)
