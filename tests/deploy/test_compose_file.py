@@ -122,7 +122,7 @@ def test_the_links_of_alerts_are_set_by_variables(start_prometheus, deploy):
     assert rules == shipped
     _, rules = start_prometheus(RLVITALS_PORT="8700")
     assert rules == shipped.replace("127.0.0.1:8600", "127.0.0.1:8700")
-    runbooks = "https://git.example.org/docs/runbooks"
+    runbooks = r"https://git.example.org/?a=1&p=docs|run\1books"
     _, rules = start_prometheus(RLVITALS_PUBLIC_URL="https://vitals.example.org/", RUNBOOKS_URL=runbooks)
     expected = shipped.replace("http://127.0.0.1:8600/", "https://vitals.example.org/")
     assert rules == expected.replace("url: docs/runbooks/", f"url: {runbooks}/")
