@@ -53,16 +53,18 @@ class RequiredKeys:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and scope["path"] != "/healthz" and self._clock() >= self._ask_at:
-            refusal = await self._ask()
+        if scope["type"] == "http" and scope["path"] != "/healthz" and self._is_due():
             # A collector that needed keys is not asked before each request while it is away: it may let each wait.
+            self._ask_at = self._clock() + KEPT_SECONDS
+            refusal = await self._ask()
             self._is_closed = refusal is None or (self._is_closed and refusal != ADVICE)
-            if self._is_closed:
-                self._ask_at = self._clock() + KEPT_SECONDS
-            else:
+            if not self._is_closed:
                 await PlainTextResponse(refusal, status_code=503)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _is_due(self) -> bool:
+        return not self._is_closed or self._clock() >= self._ask_at
 
     async def _ask(self) -> str | None:
         """Ask the collector without credentials, and return why requests must not be passed on, or None."""

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx2
 import plotly
 import pytest
 from dash import no_update
@@ -353,6 +354,39 @@ def test_a_collector_whose_database_was_made_anew_is_closed_to_other_machines_ag
         hanging.setblocking(False)
         with pytest.raises(BlockingIOError):  # the next question comes after a second
             hanging.accept()
+
+
+def test_one_page_waits_while_the_collector_does_not_answer_whether_it_needs_a_key():
+    """It has needed one; the other pages are served at once and say that it is away."""
+    now, questions = 0.0, []
+
+    async def serve_two_pages():
+        is_asked, is_back = asyncio.Event(), asyncio.Event()
+
+        async def answer(reader, writer):
+            questions.append(await reader.readuntil(b"\r\n\r\n"))
+            if len(questions) == 2:
+                is_asked.set()
+                await is_back.wait()
+            writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+
+        nonlocal now
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            guard = RequiredKeys(PlainTextResponse("page"), f"http://127.0.0.1:{port}", clock=lambda: now)
+            transport = httpx2.ASGITransport(guard)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                assert (await client.get("/")).text == "page"
+                now = KEPT_SECONDS
+                waiting = asyncio.create_task(client.get("/"))
+                await is_asked.wait()
+                assert (await client.get("/")).text == "page"
+                assert (len(questions), waiting.done()) == (2, False)
+                is_back.set()
+                assert (await waiting).text == "page"
+
+    asyncio.run(serve_two_pages())
 
 
 def test_a_collector_that_answers_something_else_is_not_called_away(start_collector):
