@@ -20,7 +20,7 @@ from dashboard.components.settings.channel_form_values import (
     without_channel,
     without_route,
 )
-from dashboard.components.settings.channel_forms import channel_form
+from dashboard.components.settings.channel_forms import channel_form, channels_in_file
 from dashboard.components.settings.tables import describe_route
 from dashboard.ids.settings import forms as form_ids
 from monitor_server.notifications.configuration.editing import with_kept_secrets
@@ -169,3 +169,10 @@ def test_a_route_is_stated_in_words(settings):
         "warning and more severe, of every project, on mon, sun at 08:00-18:00 (Europe/Berlin)" + UNRESOLVED,
         "warning and more severe, of every project",
     ]
+
+
+def test_a_file_that_was_changed_and_cannot_be_used_is_named_with_its_problem(settings, texts):
+    """The page would say that the change is in force."""
+    shown = channels_in_file(settings | {"source": "file", "problem": "routes[0] names no channel"}, [])
+    assert any("routes[0] names no channel" in text for text in texts(shown))
+    assert not any("cannot be used" in text for text in texts(channels_in_file(settings | {"source": "file"}, [])))

@@ -33,12 +33,14 @@ def channel_names(settings: NotificationSettings) -> dict[str, str]:
 
 def channels_in_file(settings: NotificationSettings, channels: Sequence[ChannelItem]) -> list[Component]:
     """Return the channels and routes in force if a file states them; no page changes these."""
+    problem = f"The file was changed and cannot be used; what is shown stays in force: {settings['problem']}"
     return [
         html.P(
             "The file that RLVITALS_NOTIFICATIONS names is in force, and this page can only show it. Change the file "
             "on the machine of the collector; it is applied within a second.",
             className="aside",
         ),
+        *([html.P(problem, className="field-problem")] if settings["problem"] else []),
         channel_table(channels),
         route_table(settings["routes"], match=settings["match"], is_editable=False),
     ]
