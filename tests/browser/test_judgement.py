@@ -75,7 +75,7 @@ def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, vi
     entry.get_by_role("button", name="Right").click()
     expect(entry.get_by_role("status")).to_have_text("Right, the run failed at step 31, says the dashboard: <b>NaN</b>")
     left = visit.page.locator(".judgement li", has_text="Not judged yet.").count()
-    title = f"Were the alarms right? ({left} not judged)" if left else "The alarms below are judged"
+    title = f"Were the alarms right? ({left} below not judged)" if left else "The alarms below are judged"
     expect(visit.page.locator(".judgement summary")).to_have_text(title)
     (given,) = collector.get(f"/runs/{run_id}/judgements")["items"]
     assert (given["is_right"], given["failed_at"], given["kind"]) == (True, 31, "loss_explosion")

@@ -76,7 +76,7 @@ def test_a_run_with_many_alarms_has_forms_for_those_that_are_not_judged():
     text = html_text(listed)
     shown = [int(step) for step in re.findall("step ([0-9]+)</strong>", text)]
     assert shown == [0, *range(11, MOST_FORMS + 10)]
-    assert "Were the alarms right? (2 not judged)" in text
+    assert "Were the alarms right? (2 below not judged)" in text
     assert "10 other alarms are not listed" in text
     (whole,) = judgement_list(alarms[:MOST_FORMS], {})
     assert "not listed" not in html_text(whole)

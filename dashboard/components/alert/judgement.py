@@ -52,9 +52,9 @@ def judgement_list(alerts: Sequence[AlertItem], judgements: Mapping[str, Judgeme
 
 
 def title_of_list(alarms: Sequence[str], judged: Collection[str]) -> str:
-    """Return the title of the list of forms, which counts the alarms that nobody has judged."""
+    """Return the title of the list of forms, which counts the listed alarms that nobody has judged."""
     left = sum(alarm not in judged for alarm in alarms)
-    return f"Were the alarms right? ({left} not judged)" if left else "The alarms below are judged"
+    return f"Were the alarms right? ({left} below not judged)" if left else "The alarms below are judged"
 
 
 def spell_judgement(judgement: JudgementItem | None) -> str:
