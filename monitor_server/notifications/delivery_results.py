@@ -115,12 +115,11 @@ class DeliveryResults:
         limits = Limits() if FORMER in message.channel else file.limits
         is_over = now - message.created_at >= limits.give_up_hours * HOUR_SECONDS
         if failure.is_refusal and attempts >= FAILING_ATTEMPTS:
-            # What one message contains must not hold back the alerts that wait behind it.
+            # What one message contains must not hold back the alerts that wait behind it. If the receiver refuses the
+            # message without alerts too, it refuses everything, and all wait until it is set right.
             body = json.loads(message.body)
             if body["alerts"]:
                 messages.replace_body(message.id, json.dumps(without_alerts(body)).encode())
-            else:
-                is_over = is_over or messages.has_waiting(message.channel, now=now)
         if is_over:
             if file.fallback is not None and file.fallback.channel != message.channel:
                 messages.pass_on(message, to=file.fallback.channel, now=now)

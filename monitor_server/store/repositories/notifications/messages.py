@@ -104,11 +104,6 @@ class NotificationMessages:
         messages = select(MESSAGE.id).where(is_due).limit(1)
         return any(self._connection.execute(query).first() is not None for query in (events, messages))
 
-    def has_waiting(self, channel: str, *, now: float) -> bool:
-        """Return whether events wait until the open message of a channel is sent or given up."""
-        here = may_be_sent(now) & (EVENT.channel == channel) & _IS_OF_KEPT_RUN
-        return self._connection.execute(select(EVENT.alert_id).where(here).limit(1)).first() is not None
-
     def recent(self, channel: str, *, since: float) -> list[tuple[float, str]]:
         """Return the times and severities of a channel's messages since a time, the oldest first."""
         query = select(MESSAGE.created_at, MESSAGE.severity).where(
