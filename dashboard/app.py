@@ -163,7 +163,7 @@ def create_app(
             first = await anext(chunks, b"")  # the browser assumes that an open stream misses no event
         except ApiError as error:
             return PlainTextResponse(str(error), status_code=error.status)
-        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(_join(first, chunks), media_type="text/event-stream", headers=headers)
 
     @app.get("/api/v1/alerts/{alert_id}/incident")

@@ -10,7 +10,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Compressed", "accepts_gzip", "answer_of"]
+__all__ = ["SCRIPTS", "Compressed", "accepts_gzip", "answer_of"]
 
 SCRIPTS: Final = "/_dash-component-suites/"
 ANSWERS: Final = "/_dash-"  # updates, layout and dependencies
@@ -18,10 +18,6 @@ MAX_KEPT: Final = 64  # Dash serves fewer scripts than that; a client that inven
 SMALL_BYTES: Final = 1024  # one packet; compressing it gains nothing
 SCRIPT_LEVEL: Final = 6
 ANSWER_LEVEL: Final = 2
-
-# A page would request a script whose address has no version (Plotly's) again right after it has prefetched it. After
-# ten minutes a page may still use its copy once, while the browser asks whether the script has changed.
-SHORT_CACHE: Final = b"public, max-age=600, stale-while-revalidate=604800"
 
 
 class Compressed:
@@ -51,10 +47,8 @@ class Compressed:
             if len(body) > SMALL_BYTES:
                 level = SCRIPT_LEVEL if is_script else ANSWER_LEVEL
                 start, body = await asyncio.to_thread(_compress, start, body, level)
-            if is_script:
-                start = _allow_caching(start)
-                if len(self._kept) < MAX_KEPT:
-                    self._kept[path] = start, body
+            if is_script and len(self._kept) < MAX_KEPT:
+                self._kept[path] = start, body
         await send(start)
         await send({"type": "http.response.body", "body": body})
 
@@ -77,13 +71,6 @@ async def answer_of(app: ASGIApp, scope: Scope, receive: Receive) -> tuple[Messa
 
     await app(scope, receive, collect)
     return start, b"".join(chunks)
-
-
-def _allow_caching(start: Message) -> Message:
-    headers = list(start["headers"])
-    if all(name.lower() != b"cache-control" for name, _ in headers):
-        headers.append((b"cache-control", SHORT_CACHE))
-    return {**start, "headers": headers}
 
 
 def _compress(start: Message, body: bytes, level: int) -> tuple[Message, bytes]:

@@ -55,11 +55,7 @@ class FirstAnswer:
         path = scope.get(ASKED_PATH, "/")
         before, after = self._document.split(FIRST_VIEW)
         before = before.replace(HEAD, _links(SCRIPT.findall(after), is_charted=CHARTED.fullmatch(path) is not None))
-        headers = [
-            (b"content-type", b"text/html; charset=utf-8"),
-            (b"cache-control", b"private, no-cache"),
-            (b"vary", b"accept-encoding"),
-        ]
+        headers = [(b"content-type", b"text/html; charset=utf-8"), (b"vary", b"accept-encoding")]
         squeeze = zlib.compressobj(wbits=GZIP) if accepts_gzip(scope) else None
         if squeeze:
             headers.append((b"content-encoding", b"gzip"))

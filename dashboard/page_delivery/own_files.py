@@ -1,6 +1,7 @@
 """Serves the dashboard's own scripts as one file and its own styles as another, and the part of Plotly that it uses.
 
 The address of each file of its own holds a hash of its content, so a browser keeps it for a year and asks for it once.
+It keeps the other files, of which nobody's data is a part, for some minutes. No other answer is kept by a cache.
 
 Dash would load Plotly with every kind of chart and map, 1.5 MB compressed. assets/plotly-basic.min.js is Plotly's own
 bundle of lines, bars and pies (plotly.js-basic-dist-min of npm, MIT): a quarter to load, to compile and to start.
@@ -15,9 +16,9 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard.page_delivery.compression import accepts_gzip
+from dashboard.page_delivery.compression import SCRIPTS, accepts_gzip
 from dashboard.theme import style_sheet
 
 __all__ = ["PLOTLY", "OwnFiles", "plotly_route"]
@@ -27,6 +28,10 @@ PLOTLY: Final = "/_dash-component-suites/plotly/package_data/plotly.min.js"  # t
 PLOTLY_FILE: Final = ASSETS / "plotly-basic.min.js"
 # Files that only some pages need, or that a page needs before it is drawn; the pages name them.
 NAMED_BY_PAGES: Final = frozenset({"theme.js", "sign_in.js", PLOTLY_FILE.name})
+STATIC: Final = (SCRIPTS, "/assets/")
+# A page would request a script whose address has no version (Plotly's) again right after it has prefetched it. After
+# ten minutes a page may still use its copy once, while the browser asks whether the script has changed.
+SHORT_CACHE: Final = (b"cache-control", b"public, max-age=600, stale-while-revalidate=604800")
 FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 
 
@@ -47,7 +52,7 @@ class _File:
 
 
 class OwnFiles:
-    """Wraps Dash, and answers the two addresses itself.
+    """Wraps Dash, answers the two addresses itself, and lets caches keep the other files.
 
     Args:
         app: The application that answers every other address.
@@ -69,7 +74,8 @@ class OwnFiles:
         """Answer a request."""
         file = self._files.get(scope.get("path", ""))
         if file is None:
-            await self._app(scope, receive, send)
+            is_static = scope.get("path", "").startswith(STATIC)
+            await self._app(scope, receive, _allow_caching(send) if is_static else send)
             return
         is_squeezed = accepts_gzip(scope)
         headers = {"Cache-Control": FOR_A_YEAR, "Vary": "Accept-Encoding"}
@@ -77,6 +83,18 @@ class OwnFiles:
             headers["Content-Encoding"] = "gzip"
         body = file.squeezed if is_squeezed else file.plain
         await Response(body, headers=headers, media_type=file.media_type)(scope, receive, send)
+
+
+def _allow_caching(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] in (200, 304):
+            headers = list(message["headers"])
+            if all(name.lower() != SHORT_CACHE[0] for name, _ in headers):
+                headers.append(SHORT_CACHE)
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending
 
 
 def plotly_route() -> Route:

@@ -61,7 +61,7 @@ def sign_in_route() -> Route:
     page = PAGE.replace("STYLE", style_sheet())
 
     async def sign_in(_: PlainRequest) -> HTMLResponse:
-        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY, "Cache-Control": "no-store"})
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY})
 
     return Route("/sign-in", sign_in, methods=["GET"], name="sign-in")
 
@@ -82,9 +82,8 @@ def forward_requests(app: FastAPI, api_url: str) -> None:
         except httpx2.HTTPError as error:
             return _unreachable(request.method, f"The collector does not answer ({type(error).__name__}); try again")
         forwarded = Response(answer.content, status_code=answer.status_code, media_type="application/json")
-        for name in ("location", "cache-control"):
-            if name in answer.headers:
-                forwarded.headers[name] = answer.headers[name]
+        if "location" in answer.headers:
+            forwarded.headers["location"] = answer.headers["location"]
         for cookie in answer.headers.get_list("set-cookie"):
             forwarded.headers.append("set-cookie", cookie)
         return forwarded

@@ -19,7 +19,6 @@ __all__ = ["HEADERS", "draw_done", "draw_link", "draw_problem", "draw_unknown"]
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'",
-    "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",  # the address is the right to act
     "X-Robots-Tag": "noindex, nofollow",
 }

@@ -11,6 +11,7 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - The bytes of a body are counted while it is read, on every route, and those of all bodies together.
 - Every request has an id, which its response names.
 - Every response forbids framing, sniffing of types, and foreign scripts.
+- No cache keeps a response that does not say that it is public: the next person at a browser or a proxy could read it.
 """
 
 import functools
@@ -53,6 +54,7 @@ AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})
 
 # A browser needs only the bytes of an API answer. A page sends a policy of its own.
 STRICTEST_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+CACHE_CONTROL: Final = b"cache-control"
 RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
@@ -60,6 +62,7 @@ RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
     b"cross-origin-resource-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
     b"content-security-policy": STRICTEST_POLICY.encode(),
+    CACHE_CONTROL: b"no-store",
 }
 
 
@@ -286,8 +289,9 @@ def _parses(host: str) -> bool:
 def _with_headers(send: Send, request_id: str) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = list(message.get("headers", ()))
-            names = {name.lower() for name, _ in given}
+            given = [(name.lower(), value) for name, value in message.get("headers", ())]
+            given = [each for each in given if each[0] != CACHE_CONTROL or each[1].startswith(b"public")]
+            names = {name for name, _ in given}
             added = [(name, value) for name, value in RESPONSE_HEADERS.items() if name not in names]
             message = {**message, "headers": [*given, *added, (HEADER, request_id.encode())]}
         await send(message)

@@ -5,6 +5,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from dashboard.page_delivery.own_files import PLOTLY
 from tests.browser.accessibility import COLOUR_RULES, violations
 from tests.browser.conftest import WAIT_MILLISECONDS
 from tests.monitor_server.access.conftest import Guarded
@@ -65,6 +66,21 @@ def test_a_browser_signs_in_and_out(guarded, visit):
     assert visit.page.context.cookies() == []
     visit.page.goto(guarded.live.url)
     visit.page.wait_for_url("**/sign-in?next=%2F")
+
+
+def test_the_browser_keeps_nothing_of_what_was_read_before_signing_out(guarded, visit):
+    """Neither a page nor an answer of the API: the next person would find it, also by the button Back."""
+    run = guarded.send(guarded.secrets[0], run="ours", page=1.0)
+    visit.page.goto(f"{guarded.live.url}/runs/{run}")
+    sign_in(visit.page, guarded.key("read", name="anna"))
+    visit.page.get_by_role("button", name="Sign out anna").click()
+    visit.page.wait_for_url("**/sign-in")
+    is_kept = "(path) => fetch(path, { cache: 'only-if-cached', mode: 'same-origin' }).then(() => true, () => false)"
+    kept = [path for path in (f"/runs/{run}", "/api/v1/session", PLOTLY) if visit.page.evaluate(is_kept, path)]
+    assert kept == [PLOTLY]
+    visit.complaints.clear()  # the browser reports what it has not kept
+    visit.page.go_back()
+    visit.page.wait_for_url(f"**/sign-in?next=%2Fruns%2F{run}")
 
 
 def test_the_bar_fits_every_width_beside_a_long_name(guarded, visit):

@@ -161,6 +161,18 @@ def test_charts_load_the_small_bundle_of_plotly(mounted):
         assert kind.format(PLOTLY) in mounted.pool.request("GET", mounted.url + path).data.decode()
 
 
+@pytest.mark.parametrize("path", [PLOTLY, "/assets/style.css", "/assets/sign_in.js", "/assets/favicon.svg"])
+def test_a_browser_keeps_the_files_in_which_no_data_is(mounted, path):
+    """For some minutes, and longer if the file is still the same; an address without a file is not remembered."""
+    sent = mounted.pool.request("GET", mounted.url + path)
+    held = mounted.pool.request("GET", mounted.url + path, headers={"If-None-Match": sent.headers["ETag"]})
+    assert (sent.status, held.status) == (200, 304)
+    for answer in (sent, held):
+        assert answer.headers["Cache-Control"].startswith("public, max-age=600")
+    absent = mounted.pool.request("GET", f"{mounted.url}/assets/absent.js")
+    assert (absent.status, absent.headers["Cache-Control"]) == (404, "no-store")
+
+
 def test_an_unknown_script_stays_an_error(mounted):
     """The dashboard serves only scripts that exist."""
     answer = mounted.pool.request("GET", f"{mounted.url}/_dash-component-suites/dash/nonsense.js")
@@ -283,7 +295,8 @@ def test_on_its_own_every_address_leads_somewhere(start_collector):
         address = "/api/v1/alerts?run_id=a&state=resolved"
         assert client.get(address).status_code == 401
         assert client.get(address, headers={"Authorization": f"Bearer {key}"}).json()["items"] == []
-        assert client.get("/api/v1/alerts/a/incident").status_code == 401
+        incident = client.get("/api/v1/alerts/a/incident")
+        assert (incident.status_code, incident.headers["Cache-Control"]) == (401, "no-store")
 
 
 def test_cookies_of_other_programs_may_have_any_bytes(start_collector):

@@ -152,4 +152,4 @@ def _answer_refusal(refusal: SignInRefused) -> Response:
 
 
 def _redirect(address: str) -> Response:
-    return RedirectResponse(address, status_code=303, headers={"Cache-Control": "no-store"})
+    return RedirectResponse(address, status_code=303)

@@ -126,6 +126,19 @@ def test_every_route_needs_its_scope(guarded, seeded):
             assert (answer.status, answer.json()["error"]) == (403, "ScopeTooSmall"), (method, path, scope)
 
 
+@sqlite_only
+def test_no_cache_keeps_what_a_route_answers(guarded, seeded):
+    """A proxy in front, or the browser, would else show it to the next person, who may have no key at all."""
+    admin = guarded.key("admin")
+    assets = ("/_dash-component-suites/{path:path}", "/assets/{path:path}")
+    asked = {path for method, path in [*described(guarded), *PUBLIC] if method == "GET" and path not in assets}
+    for path in asked:
+        for key in (admin, None):
+            answer = guarded.ask("GET", filled(path, *seeded), key, preload_content=False)
+            assert answer.headers["Cache-Control"] == "no-store", (path, answer.status)
+            answer.close()
+
+
 QUERIES = {
     "/api/v1/export": "?project=ours",
     "/api/v1/runs/groups": "?by=project",
