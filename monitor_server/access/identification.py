@@ -117,7 +117,7 @@ class Identification:
     @property
     def is_needed(self) -> bool:
         """Whether callers must be recognised: once there was a key, or if people sign in another way."""
-        return self.is_closed or not self.keys.is_empty or self.proxies is not None
+        return self.is_closed or self.keys.are_needed or self.proxies is not None
 
     def identify(self, headers: Headers, address: str, *, scheme: str = "http") -> Caller | None:
         """Return the sender of a request, or None if the request does not identify one.

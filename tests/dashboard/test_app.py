@@ -35,6 +35,7 @@ from dashboard.sign_in.required_keys import KEPT_SECONDS, RequiredKeys
 from monitor_server.access.sessions import COOKIE, host_cookie
 from monitor_server.store.tables import api_keys
 from tests.dashboard.callbacks import Callbacks
+from tests.live import serving
 from tests.monitor_server.access.conftest import Guarded
 from tests.store_connections import current_connection
 
@@ -354,15 +355,17 @@ def test_a_collector_whose_database_was_made_anew_is_closed_to_other_machines_ag
     assert client.get("/").text == "page"
     with collector.store.write():
         current_connection().execute(delete(api_keys))
-    collector.keys.read()
-    now = KEPT_SECONDS
-    assert "serves everybody without a key" in client.get("/").text
-    guarded.key("read")
-    assert client.get("/").text == "page"
-    now = 2 * KEPT_SECONDS
     guarded.live.stop()
+    port = urlsplit(guarded.live.url).port
+    with serving(collector.settings, port=port) as live:
+        now = KEPT_SECONDS
+        assert "serves everybody without a key" in client.get("/").text
+        Guarded(live).key("read")
+        assert client.get("/").text == "page"
+        now = 2 * KEPT_SECONDS
+        live.stop()
     assert client.get("/").text == "page"
-    with socket.create_server(("127.0.0.1", urlsplit(guarded.live.url).port)) as hanging:
+    with socket.create_server(("127.0.0.1", port)) as hanging:
         assert client.get("/").text == "page"
         hanging.setblocking(False)
         with pytest.raises(BlockingIOError):  # the next question comes after a second

@@ -18,6 +18,7 @@ __all__ = ["KnownKeys"]
 
 log = logging.getLogger(__name__)
 
+ADVICE: Final = "make one with `rlvitals keys create admin --scope admin`, or restore the database"
 READ_SECONDS: Final = 1.0
 USE_SECONDS: Final = 60.0  # the precision with which the last use of a key is stored
 
@@ -29,6 +30,10 @@ class KnownKeys:
         store: The database with the keys.
         clock: Returns seconds since the epoch.
         on_changed: Called when keys were revoked, have expired, or have other permissions than before.
+
+    Attributes:
+        are_needed: Whether there ever was a key since the start. A revoked key counts: revoking the last one must not
+            open the collector. Nor must a table that somebody has emptied, or that a restore has yet to fill.
     """
 
     def __init__(
@@ -37,17 +42,13 @@ class KnownKeys:
         self._store = store
         self._clock = clock
         self._on_changed = on_changed
+        self.are_needed = False
         self._keys: Mapping[str, StoredKey] = {}
         self._used: dict[str, float] = {}
         self._rights: Mapping[str, tuple[str, str | None]] = {}
         self._reading = threading.Lock()
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._read_forever, name="rlvitals-keys", daemon=True)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there never was a key. A revoked key counts: revoking the last one must not open the collector."""
-        return not self._keys
 
     def start(self) -> None:
         """Begin to read the keys every second."""
@@ -71,7 +72,11 @@ class KnownKeys:
         """
         with self._reading:
             with self._store.read() as repositories:
-                self._keys = {key.id: key for key in repositories.api_keys.all()}
+                read = {key.id: key for key in repositories.api_keys.all()}
+            if self._keys and not read:
+                log.warning("the database has no key any more, so that nobody is admitted; %s", ADVICE)
+            self._keys = read
+            self.are_needed = self.are_needed or bool(read)
             now = self._clock()
             rights = {key.id: (key.scope, key.project) for key in self._keys.values() if key.is_valid(now)}
             before, self._rights = self._rights, rights

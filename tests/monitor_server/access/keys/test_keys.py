@@ -74,6 +74,19 @@ def test_a_revoked_key_ends_at_once_and_for_ever(guarded):
     assert guarded.ask("GET", "/api/v1/runs").status == 401
 
 
+def test_a_table_of_keys_that_was_emptied_opens_nothing(guarded, database_url, caplog):
+    """While a restore has yet to fill it, or after somebody has deleted all keys, nobody is an administrator."""
+    guarded.key("admin")
+    engine = create_engine(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM api_keys"))
+    engine.dispose()
+    guarded.live.app.state.collector.keys.read()
+    assert guarded.ask("GET", "/api/v1/session").status == 401
+    assert "the database has no key any more" in caplog.text
+    assert guarded.ask("GET", "/api/v1/session", guarded.key("read")).status == 200
+
+
 def test_a_key_that_another_process_revokes_ends_within_seconds(guarded, capsys, database_url):
     """The command writes to the database; the collector reads it every second."""
     read = guarded.key("read", name="reader")
