@@ -138,7 +138,8 @@ def create_app(
     hosts = HostPolicy.of(bound_to=host, allowed=allowed_hosts.split(","))
 
     def secure(inner: ASGIApp) -> ASGIApp:
-        is_open = insecure or is_loopback(host)
+        names = [name.strip() for name in allowed_hosts.split(",") if name.strip()]  # of another machine: by a proxy
+        is_open = insecure or all(map(is_loopback, (host, *names)))
         guarded = inner if is_open else RequiredKeys(inner, api_url)
         return SecurityMiddleware(guarded, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
 

@@ -64,7 +64,7 @@ class Settings(BaseSettings):
         "separated by commas, .example.org for every name below it",
     )
     insecure: bool = Field(
-        default=False, description="Listen on other addresses than loopback without any key: anyone can read and write"
+        default=False, description="Need no key also if other machines reach the server: anyone can read and write"
     )
     key_files: str = Field(
         default="",

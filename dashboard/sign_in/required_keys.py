@@ -21,9 +21,9 @@ ASK_SECONDS: Final = 10.0
 # A collector whose database was made anew serves without keys again.
 KEPT_SECONDS: Final = 1.0
 ADVICE: Final = (
-    "The collector serves everybody without a key, and this dashboard listens where other machines reach it. Make a "
-    "key with `rlvitals keys create admin --scope admin` on the machine of the collector, or listen on "
-    "RLVITALS_DASHBOARD_HOST=127.0.0.1, or let anyone who reaches the dashboard read and write with "
+    "The collector serves everybody without a key, and other machines reach this dashboard. Make a key with `rlvitals "
+    "keys create admin --scope admin` on the machine of the collector, or listen on RLVITALS_DASHBOARD_HOST=127.0.0.1 "
+    "without RLVITALS_ALLOWED_HOSTS, or let anyone who reaches the dashboard read and write with "
     "RLVITALS_INSECURE=true."
 )
 AWAY: Final = "The collector does not answer, so it is not known whether it needs a key; try again."

@@ -332,8 +332,10 @@ def test_on_its_own_it_opens_no_collector_without_keys_to_other_machines(start_c
         return TestClient(app, base_url="http://127.0.0.1")
 
     with served_at() as client, served_at(insecure=True) as insecure, served_at("localhost") as local:
+        proxied = served_at("127.0.0.1", allowed_hosts="vitals.example.org")
         for path in ("/", "/api/v1/session", "/api/v1/stream", "/assets/theme.js"):
             refused = client.get(path)
+            assert proxied.get(path).text == refused.text
             assert (refused.status_code, "rlvitals keys create admin" in refused.text) == (503, True)
         assert client.get("/healthz").status_code == 200
         assert [each.get("/api/v1/session").status_code for each in (insecure, local)] == [200, 200]

@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 from typing import Final
+from urllib.parse import urlsplit
 
 from monitor_server.access.keys.key_files import write_key_files
 from monitor_server.errors import KeysMissing
@@ -14,9 +15,10 @@ __all__ = ["prepare_keys"]
 log = logging.getLogger(__name__)
 
 ADVICE: Final = (
-    "the server would listen on {host}, where other machines reach it, and no key exists; make one with `rlvitals keys "
-    "create admin --scope admin`, or let the start make one (RLVITALS_KEY_FILES=admin:/path/of/a/file), or listen on "
-    "--host 127.0.0.1, or let anyone who reaches it read and write with --insecure"
+    "other machines would reach the server at {host} (--host, RLVITALS_PUBLIC_URL or RLVITALS_ALLOWED_HOSTS), and no "
+    "key exists; make one with `rlvitals keys create admin --scope admin`, or let the start make one "
+    "(RLVITALS_KEY_FILES=admin:/path/of/a/file), or listen on --host 127.0.0.1 under no other name, or let anyone who "
+    "reaches it read and write with --insecure"
 )
 
 
@@ -32,12 +34,17 @@ def prepare_keys(store: Store, settings: Settings, *, now: float) -> None:
             "a new key was written to %s; `cat %s` shows it (Docker Compose: `docker compose exec collector cat %s`)",
             *(path, path, path),
         )
-    others_identify = settings.trusted_header or settings.oidc_issuer
-    if settings.insecure or others_identify or _is_loopback(settings.host):
+    if settings.insecure or settings.trusted_header or settings.oidc_issuer:
+        return
+    # A name of another machine means a proxy, whose requests come from the loopback whoever has sent them.
+    allowed = [name.strip() for name in settings.allowed_hosts.split(",") if name.strip()]
+    hosts = (settings.host, urlsplit(settings.link_url).hostname or "", *allowed)
+    reached = [host for host in hosts if not _is_loopback(host)]
+    if not reached:
         return
     with store.read() as repositories:
         if not repositories.api_keys.all():
-            raise KeysMissing(ADVICE.format(host=settings.host))
+            raise KeysMissing(ADVICE.format(host=reached[0]))
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,6 +22,23 @@ def test_a_server_beyond_loopback_needs_keys(store, host):
     prepare_keys(store, Settings(host=host, trusted_header="X-User"), now=0.0)
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"public_url": "https://vitals.example.org"},
+        {"public_url": "http://10.0.0.1:8600/"},
+        {"allowed_hosts": "localhost, vitals.example.org"},
+        {"allowed_hosts": "*"},
+    ],
+)
+def test_a_server_behind_a_proxy_needs_keys(store, named):
+    """Another machine's name is the sign: requests of a proxy on this machine come from the loopback."""
+    with pytest.raises(KeysMissing, match=r"would reach the server at (vitals\.example\.org|10\.0\.0\.1|\*) \("):
+        prepare_keys(store, Settings(**named), now=0.0)
+    prepare_keys(store, Settings(**named, insecure=True), now=0.0)
+    prepare_keys(store, Settings(public_url="http://localhost:80/", allowed_hosts="localhost,"), now=0.0)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_on_the_loopback_nothing_is_asked(store, host):
     """A collector on the loopback needs no key."""
