@@ -31,6 +31,7 @@ from monitor_server.store.sqlite.connections import (
     database_path,
     forbid_new_file,
     is_in_memory,
+    make_private_file,
     prepare_sqlite,
     set_temporary_store,
 )
@@ -76,6 +77,9 @@ class Store:
         options = {} if is_sqlite else postgres_options(parsed)
         # The connection that was used last is taken first, because its pages and statements are still in its caches.
         engine = create_engine(parsed, pool_size=READERS, pool_use_lifo=True, **options)
+        file = database_path(engine)
+        if file is not None:
+            make_private_file(file)
         if is_sqlite:
             prepare_sqlite(engine)
         else:
@@ -95,7 +99,6 @@ class Store:
         except (DatabaseNewer, DatabaseUnusable):
             engine.dispose()
             raise
-        file = database_path(engine)
         if file is not None:
             forbid_new_file(engine, file)
         return cls(engine)

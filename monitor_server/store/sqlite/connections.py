@@ -1,5 +1,7 @@
 """Makes and prepares connections to a SQLite file, so that it behaves as PostgreSQL does."""
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
 from typing import Any, Final
@@ -7,7 +9,14 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, event
 
-__all__ = ["database_path", "forbid_new_file", "is_in_memory", "prepare_sqlite", "set_temporary_store"]
+__all__ = [
+    "database_path",
+    "forbid_new_file",
+    "is_in_memory",
+    "make_private_file",
+    "prepare_sqlite",
+    "set_temporary_store",
+]
 
 BUSY_TIMEOUT_SECONDS: Final = 10.0
 
@@ -18,6 +27,15 @@ def database_path(engine: Engine) -> Path | None:
     if engine.dialect.name != "sqlite" or not name or name.startswith("file:"):
         return None
     return Path(name).absolute()
+
+
+def make_private_file(path: Path) -> None:
+    """Make the file of a new database readable by its owner alone: it holds the secrets that sign sessions.
+
+    SQLite gives its write-ahead log the same mode. A file that is there keeps its mode; SQLite reports any other error.
+    """
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def is_in_memory(url: URL) -> bool:

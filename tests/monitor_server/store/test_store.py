@@ -2,6 +2,7 @@
 
 import json
 import math
+import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -88,6 +89,20 @@ def test_a_database_in_memory_is_refused(address):
     """Each connection would have another one, so that a key that is made exists nowhere."""
     with pytest.raises(DatabaseUnusable, match="must name a file"):
         Store.open(address)
+
+
+def test_a_new_database_can_be_read_by_its_owner_alone(tmp_path):
+    """Whoever reads the secrets that sign sessions can sign in as any key; a file that is there keeps its mode."""
+    path = tmp_path / "new.db"
+    Store.open(f"sqlite:///{path}").close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    store = Store.open(f"sqlite:///{path}")
+    with store.write() as repositories:
+        repositories.api_keys.lock()
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    store.close()
+    assert modes == {0o640}
 
 
 def test_acknowledged_commits_reach_the_disk(store):
