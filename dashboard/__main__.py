@@ -8,6 +8,7 @@ try:
     from pydantic import ValidationError
 
     from dashboard.app import create_app
+    from dashboard.collector_client.http_requests import without_credentials
     from dashboard.settings import Settings, variable
     from monitor_server.http_server.connections import ConnectionLimits
     from monitor_server.http_server.security import StartupError
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         sys.exit(f"rlvitals: {error}")
     with contextlib.suppress(KeyboardInterrupt):
         sys.stdout.write(
-            f"the dashboard of {settings.api_url} is listening on {bound_url(listening)}; Ctrl-C ends it\n"
+            f"the dashboard of {without_credentials(settings.api_url)} is listening on {bound_url(listening)}; "
+            "Ctrl-C ends it\n"
         )
         sys.stdout.flush()
         # Open browsers never end their streams; one second is enough to finish loading a page.

@@ -59,12 +59,13 @@ def test_arguments_are_refused_with_the_names_of_the_variables():
 
 
 def test_it_says_where_it_listens_and_ctrl_c_ends_it(unused_port):
-    """No traceback, and status 0; a second process on the port prints which variable chooses another port."""
+    """No traceback, no password, and status 0; a second process prints which variable chooses another port."""
     command = [sys.executable, "-m", "dashboard"]
-    environ = os.environ | {"RLVITALS_DASHBOARD_PORT": str(unused_port)}
+    environ = os.environ | {"RLVITALS_DASHBOARD_PORT": str(unused_port), "RLVITALS_API_URL": "http://ann:hidden@host:1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environ, **pipes) as first:
-        assert f"http://127.0.0.1:{unused_port};" in first.stdout.readline()
+        line = first.stdout.readline()
+        assert line.startswith(f"the dashboard of http://host:1 is listening on http://127.0.0.1:{unused_port};")
         second = subprocess.run(command, env=environ, **pipes, check=False, timeout=60)
         first.send_signal(signal.SIGINT)
         assert first.communicate(timeout=60) == ("", "")
