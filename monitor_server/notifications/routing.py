@@ -10,7 +10,6 @@ from monitor_server.detection.protocol import Severity
 from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.notifications.events import NotificationEvent
 from monitor_server.store.repositories.runs import Run
 
@@ -46,13 +45,17 @@ class Router:
             if alert.silence_id is not None:
                 continue
             if is_end:
-                silent = _without_resolved(file, run.project, alert)
-                informed = (queue.informed_channels(run.id, alert.id) - silent) & file.channels.keys()
+                told = (each for each in queue.about(run.id, alert.id) if _is_end_told(file, run.project, each))
+                informed = {each.channel for each in told} & file.channels.keys()
                 queue.add([NotificationEvent(**fields, channel=name, due_at=now) for name in sorted(informed)])
                 continue
             routes = matching_routes(file, project=run.project, kind=alert.kind, severity=alert.severity, now=now)
             # An alert is also recorded when its silence ends, and then some channels know of it.
-            informed = queue.informed_channels(run.id, alert.id, severity=alert.severity) if routes else set()
+            informed = {
+                each.channel
+                for each in (queue.about(run.id, alert.id) if routes else ())
+                if each.severity == alert.severity and each.change in ("opened", "raised")
+            }
             channels = dict.fromkeys(name for route in routes for name in route.channels if name not in informed)
             events = [NotificationEvent(**fields, channel=name, due_at=now) for name in channels]
             later = fields | {"change": "unacknowledged"}
@@ -71,17 +74,15 @@ def matching_routes(file: NotificationFile, *, project: str, kind: str, severity
     return found[:1] if file.match == "first" else found
 
 
-def _without_resolved(file: NotificationFile, project: str, alert: Alert) -> set[str]:
-    """Return the channels of an alert's routes, when it opened, of which none notifies them when it is resolved.
+def _is_end_told(file: NotificationFile, project: str, event: NotificationEvent) -> bool:
+    """Whether the channel of an event is notified of the alert's end: one of the routes that led to the event wants it.
 
-    The fallback is among them if this holds for every channel that it may have replaced.
+    The fallback has the routes of the channel that it replaced. No route is found if the file has changed since.
     """
-    routes = matching_routes(file, project=project, kind=alert.kind, severity=alert.severity, now=alert.opened_at)
-    wanted = {name for route in routes if route.resolved for name in _all_channels(route)}
-    silent = {name for route in routes for name in _all_channels(route)} - wanted
-    if silent and not wanted and file.fallback is not None:
-        silent.add(file.fallback.channel)
-    return silent
+    name = event.instead_of or event.channel
+    routes = matching_routes(file, project=project, kind=event.kind, severity=event.severity, now=event.at)
+    wanted = [route.resolved for route in routes if name in _all_channels(route)]
+    return any(wanted) or not wanted
 
 
 def is_open(route: Route, now: float) -> bool:

@@ -27,6 +27,7 @@ class ExpectedNotifications:
         formed: The message that contains it.
         excused: What need not arrive, because its channel was removed or its run was deleted.
         given_up: The messages that a channel has refused for so long that they are not tried again.
+        instead_of: The channel in whose place the fallback must be told.
     """
 
     document: dict = field(default_factory=dict)
@@ -35,6 +36,7 @@ class ExpectedNotifications:
     formed: dict = field(default_factory=dict)
     excused: set = field(default_factory=set)
     given_up: set = field(default_factory=set)
+    instead_of: dict = field(default_factory=dict)
 
     def missing(self, delivered):
         """Return what channels were not told by the messages that were delivered."""
@@ -93,16 +95,17 @@ class ExpectedNotifications:
         self._drop(lambda key: key[1] == row["id"] and (is_silenced or key[4] == UNANSWERED))
         if is_silenced:
             return
-        concerned = self._routes(row)
-        wanted = {name for route in concerned if route["resolved"] for name in _all_channels(route)}
-        silent = {name for route in concerned for name in _all_channels(route)} - wanted
-        if concerned and not wanted and self.document.get("fallback"):
-            silent.add(self.document["fallback"]["channel"])
         told = [key for key in (*self.pending, *self.formed) if key[1] == row["id"] and key[4] != RESOLVED]
-        for name in ({key[3] for key in told} - silent) & self.document["channels"].keys():
+        wanting = {key[3] for key in told if self._is_end_wanted(key, row)}
+        for name in wanting & self.document["channels"].keys():
             self._expect(_key(row, name, RESOLVED), now)
             if any(key in self.excused for key in told if key[3] == name):
                 self.excused.add(_key(row, name, RESOLVED))
+
+    def _is_end_wanted(self, key, row):
+        name = self.instead_of.get(key, key[3])
+        routes = [route for route in self._routes(row | {"severity": key[2]}) if name in _all_channels(route)]
+        return any(route["resolved"] for route in routes) or not routes
 
     def see_failure(self, message, file, *, now):
         """Expect no more of a message that was refused for too long, but of the fallback of a collector what it had."""
@@ -133,6 +136,8 @@ class ExpectedNotifications:
             if subject == UNANSWERED and not _is_unanswered(alert, severity):
                 continue
             key = run_id, alert_id, severity, fallback.channel, subject
+            if key not in self.pending and key not in self.formed:
+                self.instead_of[key] = channel
             self._expect(key, now)
             if fallback.channel not in self.document["channels"]:  # the collector has not read the newest document
                 self.excused.add(key)

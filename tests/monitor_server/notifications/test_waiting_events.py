@@ -1,6 +1,7 @@
 """What waits to be told while alerts, silences, runs and channels change: nothing is told that no longer holds."""
 
 import json
+from datetime import datetime
 from itertools import count
 
 import pytest
@@ -248,6 +249,39 @@ def test_the_route_that_an_alert_matched_decides_whether_its_end_is_told(notifie
     notified.step(collector, 2)
     collector.look()
     assert (("hook", "resolved") in notified.told()) is is_told
+
+
+@pytest.mark.parametrize(("clock_time", "is_told"), [("05:50", True), ("21:50", False)])
+def test_the_routes_that_notified_of_an_alert_decide_whether_its_end_is_told(notified, clock, clock_time, is_told):
+    """The alert is raised in the hours of the other route, and the night wants no ends, whenever they are."""
+    clock.now = datetime.fromisoformat(f"2026-12-01T{clock_time}Z").timestamp()
+    night = {"channels": ["oncall"], "hours": "22:00-06:00", "resolved": False}
+    notified.save(routes=[night, {"channels": ["oncall" if is_told else "hook"], "hours": "06:00-22:00"}])
+    collector = notified.collector()
+    for number, signals in enumerate([{"warn": 1.0}, {"page": 1.0}, {}]):
+        notified.step(collector, number, **signals)
+        collector.look()
+        collector.finish()
+        clock.now += 1_200
+    assert ("oncall", "raised") in notified.told()
+    assert (("oncall", "resolved") in notified.told()) is is_told
+
+
+def test_the_route_after_a_silence_decides_whether_the_end_of_an_alert_is_told(notified, clock):
+    """The alert opened by day, when another route without this channel was open."""
+    clock.now = datetime.fromisoformat("2026-12-01T21:50Z").timestamp()
+    night = {"channels": ["oncall"], "hours": "22:00-06:00", "resolved": False}
+    notified.save(routes=[night, {"channels": ["hook"], "hours": "06:00-22:00"}])
+    collector = notified.collector()
+    notified.silence(ends_at=clock.now + 1_200)
+    notified.step(collector, 1, page=1.0)
+    clock.now += 1_201
+    collector.silencing.tick()
+    collector.look()
+    collector.finish()
+    notified.step(collector, 2)
+    collector.look()
+    assert notified.told() == [("oncall", "opened")]
 
 
 def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pending(notified):

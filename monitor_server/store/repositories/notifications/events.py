@@ -4,7 +4,7 @@ An event is written in the transaction of an alert's transition.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, delete, exists, select
@@ -72,19 +72,11 @@ class NotificationEvents:
             rows = [asdict(event) for event in events]
             self._connection.execute(dialect.insert(notification_events).on_conflict_do_nothing(), rows)
 
-    def informed_channels(self, run_id: str, alert_id: str, *, severity: str | None = None) -> set[str]:
-        """Return the channels that were notified of an alert, or will be.
-
-        Args:
-            run_id: The run of the alert.
-            alert_id: The alert.
-            severity: Only channels that were notified that the alert has this severity, whether it opened with it or
-                was raised to it.
-        """
+    def about(self, run_id: str, alert_id: str) -> list[NotificationEvent]:
+        """Return the events of which the channels were notified while an alert was open, or will be."""
         here = (EVENT.run_id == run_id) & (EVENT.alert_id == alert_id) & (EVENT.change != "resolved")
-        if severity is not None:
-            here &= (EVENT.severity == severity) & EVENT.change.in_(["opened", "raised"])
-        return set(self._connection.execute(select(EVENT.channel).where(here)).scalars())
+        columns = [EVENT[field.name] for field in fields(NotificationEvent)]
+        return [NotificationEvent(**row) for row in self._connection.execute(select(*columns).where(here)).mappings()]
 
     def remove_given_up(self, run_id: str, alert_id: str, *, severity: str) -> None:
         """Remove the events of an alert of this severity that never arrived, because their message was given up."""
