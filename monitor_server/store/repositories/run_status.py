@@ -1,19 +1,33 @@
 """The status of a run, once as a function and once as SQL; a test compares the two."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from sqlalchemy import ColumnElement, and_, case
 
 from monitor_server.settings import Deadlines
 from monitor_server.store.tables import runs
 
-__all__ = ["ACTIVE", "ENDED", "HeardRun", "is_active_column", "is_live_column", "run_status", "status_column"]
+__all__ = [
+    "ACTIVE",
+    "ENDED",
+    "REPORTED_END",
+    "HeardRun",
+    "is_active_column",
+    "is_live_column",
+    "run_status",
+    "status_column",
+]
 
 
 ACTIVE = ("running", "stalled")
 """The statuses of a run whose trainer sends, as far as the collector can see."""
 ENDED = ("finished", "stopped")
 """The statuses of a run whose trainer is not expected to send any more."""
+
+REPORTED_END: Final = case(
+    (runs.c.ended.is_not(None), runs.c.ended), (runs.c.given_up_at >= runs.c.last_seen, "stopped")
+)
+"""The end of a run that its trainer or a person has reported, or null, as an expression on the table of runs."""
 
 
 class HeardRun(Protocol):
@@ -46,8 +60,7 @@ def status_column(now: float | ColumnElement[float], deadlines: Deadlines) -> Co
     """Return `run_status` as an expression on the table of runs."""
     is_lost = now - runs.c.last_seen > deadlines.lost_factor * runs.c.stall_seconds
     return case(
-        (runs.c.ended.is_not(None), runs.c.ended),
-        (runs.c.given_up_at >= runs.c.last_seen, "stopped"),
+        (REPORTED_END.is_not(None), REPORTED_END),
         (and_(is_lost, now - runs.c.last_seen > deadlines.expiry_seconds), "stopped"),
         (is_lost, "lost"),
         (now - runs.c.last_step_at > runs.c.stall_seconds, "stalled"),

@@ -4,15 +4,12 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import func, select
 
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
 from monitor_server.notifications.messages.content import text
 from monitor_server.notifications.routing import is_open, matching_routes
-from monitor_server.store.tables import notification_events
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook
-from tests.store_connections import current_connection
 
 AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
 
@@ -85,15 +82,7 @@ def escalating(notifying, clock, oncall):
 
 
 def step(live, number, *, end=None, **signals):
-    return live.send(run="r", records=[{"step": number, "scalars": signals}], end=end)
-
-
-def waiting_for(store, channel):
-    """Return how many events wait for a channel, due or not."""
-    event = notification_events.c
-    query = select(func.count()).where(event.channel == channel, event.message_id.is_(None))
-    with store.read():
-        return current_connection().execute(query).scalar_one()
+    live.send(run="r", records=[{"step": number, "scalars": signals}], end=end)
 
 
 def test_an_alert_that_nobody_acknowledges_goes_to_the_next_channel(escalating, receiver, oncall, clock):
@@ -111,21 +100,12 @@ def test_an_alert_that_nobody_acknowledges_goes_to_the_next_channel(escalating, 
 
 
 @pytest.mark.parametrize("end", ["finished", "stopped"])
-def test_an_alert_of_a_run_that_has_ended_is_not_escalated(escalating, receiver, oncall, clock, end):
-    """Whoever stops the run may not acknowledge its alerts, and nobody is woken for a run that trains no more."""
-    run_id = step(escalating, 1, warn=1.0)["run_id"]
-    eventually(lambda: len(receiver.received) == 1)
-    step(escalating, 2, end=end, page=1.0)
-    eventually(lambda: receiver.changes[1:] == [("r", ("raised",))])
-    (alert,) = receiver.bodies[1]["alerts"]
-    assert alert["run_end"] == end
-    assert f"The run has ended ({end})." in text(receiver.bodies[1])
-    clock.now += 700
-    store = escalating.app.state.collector.store
-    with store.read() as repositories:
-        assert repositories.runs.find(run_id).ended == end
-    eventually(lambda: waiting_for(store, "oncall") == 0)
-    assert oncall.received == []
+def test_a_message_says_how_the_run_of_an_alert_has_ended(escalating, receiver, end):
+    """Its alert stays open, and no trainer can be asked to stop."""
+    step(escalating, 1, end=end, page=1.0)
+    eventually(lambda: len(receiver.bodies) == 1)
+    assert [alert["run_end"] for alert in receiver.bodies[0]["alerts"]] == [end]
+    assert f"The run has ended ({end})." in text(receiver.bodies[0])
 
 
 def test_an_acknowledgement_ends_the_escalation_until_the_alert_becomes_graver(escalating, receiver, oncall, clock):

@@ -99,6 +99,31 @@ def test_who_only_waited_for_an_escalation_is_not_told_of_the_end(notified, cloc
     assert notified.told() == [("hook", "opened"), ("hook", "resolved")]
 
 
+@pytest.mark.parametrize("end", ["finished", "stopped", "given up"])
+def test_an_alert_of_a_run_that_has_ended_is_escalated_if_the_run_goes_on(notified, clock, end):
+    """Nobody is woken for a run that trains no more, but the end may be that of one job, and the next one goes on."""
+    collector = notified.collector()
+    run_id = notified.step(collector, 1, page=1.0)
+    collector.look()
+    collector.finish()
+    if end == "given up":
+        with notified.store.write() as repositories:
+            run = repositories.runs.find(run_id)
+            run.given_up_at = clock.now
+            repositories.runs.save_ingest(run)
+    else:
+        notified.append(records=[], end=end)
+    clock.now += 301
+    collector.look()
+    assert notified.told() == [("hook", "opened")]
+    with notified.store.read() as repositories:
+        assert not repositories.notification_messages.has_due(["oncall"], now=clock.now)
+        assert "waiting" not in repositories.channel_statuses.statuses(now=clock.now).get("oncall", {})
+    notified.step(collector, 2, page=1.0)
+    collector.look()
+    assert notified.told() == [("hook", "opened"), ("oncall", "unacknowledged")]
+
+
 def test_an_end_is_told_where_the_clock_of_another_collector_is_some_seconds_ahead(notified, clock):
     """Neither the opening, which is due in the future, nor the end is lost."""
     ahead = notified.collector(StepClock(clock.now + 3))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from monitor_server.store.repositories.notifications.events import EVENT, IN_NO_MESSAGE
+from monitor_server.store.repositories.notifications.events import EVENT, IN_NO_MESSAGE, IS_HELD
 from monitor_server.store.repositories.notifications.messages import IS_OPEN, MESSAGE
 from monitor_server.store.tables import channel_results
 
@@ -27,7 +27,10 @@ class ChannelStatuses:
         """Return the waiting events and the results of messages, by channel; channels without rows are left out."""
         query = (
             select(EVENT.channel, func.count(), func.min(EVENT.due_at))
-            .where(EVENT.due_at <= now, or_(IN_NO_MESSAGE, EVENT.message_id.in_(select(MESSAGE.id).where(IS_OPEN))))
+            .where(
+                EVENT.due_at <= now,
+                or_(IN_NO_MESSAGE & ~IS_HELD, EVENT.message_id.in_(select(MESSAGE.id).where(IS_OPEN))),
+            )
             .group_by(EVENT.channel)
         )
         found: dict[str, dict[str, Any]] = {}

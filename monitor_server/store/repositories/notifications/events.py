@@ -10,21 +10,30 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, delete, exists, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from monitor_server.store.repositories.run_status import REPORTED_END
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
-__all__ = ["EVENT", "IN_NO_MESSAGE", "IS_ANSWERED", "NotificationEvent", "NotificationEvents", "may_be_sent"]
+__all__ = ["EVENT", "IN_NO_MESSAGE", "IS_ANSWERED", "IS_HELD", "NotificationEvent", "NotificationEvents", "may_be_sent"]
 
 EVENT: Final = notification_events.c
 IN_NO_MESSAGE: Final = EVENT.message_id.is_(None)
-# An escalation of an alert that somebody has acknowledged, that has changed since, or whose run has ended.
+# An escalation of an alert that somebody has acknowledged, or that has changed since.
 IS_ANSWERED: Final = (EVENT.change == "unacknowledged") & ~exists().where(
     alerts.c.run_id == EVENT.run_id,
     alerts.c.id == EVENT.alert_id,
     alerts.c.state == "firing",
     alerts.c.acknowledged_at.is_(None),
     alerts.c.severity == EVENT.severity,
-    runs.c.id == EVENT.run_id,
-    runs.c.ended.is_(None),
+)
+# The rows of a run whose deletion has begun are removed a little later. An escalation waits while its run has ended,
+# because the end may be that of one job, and the next one continues the run.
+IS_HELD: Final = (
+    exists()
+    .where(
+        runs.c.id == EVENT.run_id,
+        runs.c.deleted_at.is_not(None) | ((EVENT.change == "unacknowledged") & REPORTED_END.is_not(None)),
+    )
+    .correlate(notification_events)
 )
 
 
@@ -96,6 +105,6 @@ class NotificationEvents:
         self._connection.execute(delete(notification_events).where(here))
 
     def remove_answered_escalations(self, *, now: float) -> None:
-        """Remove the due escalations of alerts that are acknowledged, have changed since, or whose runs have ended."""
+        """Remove the due escalations of alerts that somebody has acknowledged, or that have changed since."""
         due = IN_NO_MESSAGE & (EVENT.due_at <= now)
         self._connection.execute(delete(notification_events).where(due, IS_ANSWERED))

@@ -17,11 +17,13 @@ from monitor_server.store.repositories.notifications.events import (
     EVENT,
     IN_NO_MESSAGE,
     IS_ANSWERED,
+    IS_HELD,
     NotificationEvent,
     NotificationEvents,
     may_be_sent,
 )
 from monitor_server.store.repositories.row_fields import row_fields
+from monitor_server.store.repositories.run_status import REPORTED_END
 from monitor_server.store.tables import alerts, notification_events, notification_messages, runs
 
 __all__ = ["FORMER", "IS_OPEN", "MESSAGE", "NotificationMessages", "OpenMessage", "WaitingEvents"]
@@ -36,11 +38,9 @@ MESSAGE: Final = notification_messages.c
 IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
 _BUSY = select(MESSAGE.channel).where(IS_OPEN)
 _RANK = case({str(severity): severity.rank for severity in Severity}, value=EVENT.severity, else_=0)
-# The rows of a run whose deletion has begun are removed a little later.
-_IS_OF_KEPT_RUN = ~exists().where(runs.c.id == EVENT.run_id, runs.c.deleted_at.is_not(None))
 # The events of alerts that were silenced or acknowledged since are not passed on.
 _IS_FOR_FALLBACK = (
-    _IS_OF_KEPT_RUN
+    ~IS_HELD
     & ~IS_ANSWERED
     & ~exists().where(alerts.c.run_id == EVENT.run_id, alerts.c.id == EVENT.alert_id, alerts.c.silence_id.is_not(None))
 )
@@ -87,7 +87,7 @@ class NotificationMessages:
         """Return the due events of each channel that has no open message."""
         query = (
             select(EVENT.channel, func.min(EVENT.due_at), _URGENCY, func.count())
-            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(_BUSY), _IS_OF_KEPT_RUN)
+            .where(IN_NO_MESSAGE, EVENT.due_at <= now, EVENT.channel.not_in(_BUSY), ~IS_HELD)
             .group_by(EVENT.channel)
         )
         return [
@@ -97,7 +97,7 @@ class NotificationMessages:
 
     def has_due(self, channels: Collection[str], *, now: float) -> bool:
         """Return whether a message could be formed or delivered for any of some channels."""
-        is_waiting = IN_NO_MESSAGE & (EVENT.due_at <= now) & EVENT.channel.in_(channels) & _IS_OF_KEPT_RUN
+        is_waiting = IN_NO_MESSAGE & (EVENT.due_at <= now) & EVENT.channel.in_(channels) & ~IS_HELD
         is_waiting &= EVENT.channel.not_in(_BUSY)
         events = select(EVENT.alert_id).where(is_waiting).limit(1)
         is_due = IS_OPEN & (MESSAGE.next_attempt_at <= now) & MESSAGE.channel.in_(channels)
@@ -113,7 +113,7 @@ class NotificationMessages:
 
     def is_below_limit_of_project(self, channel: str, number: int, *, now: float, since: float) -> bool:
         """Return whether a critical alert waits whose project less than a number of messages since a time are about."""
-        is_waiting = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now) & runs.c.deleted_at.is_(None)
+        is_waiting = IN_NO_MESSAGE & (EVENT.channel == channel) & (EVENT.due_at <= now) & ~IS_HELD
         is_critical = (EVENT.severity == str(Severity.CRITICAL)) & (EVENT.change != "resolved")
         with_runs = notification_events.join(runs, runs.c.id == EVENT.run_id)
         waiting = select(runs.c.project).select_from(with_runs).where(is_waiting, is_critical).distinct().subquery()
@@ -132,7 +132,7 @@ class NotificationMessages:
         `set_body` writes its body in the same transaction.
         """
         self._insert(message_id, channel, b"", severity=severity, now=now)
-        due = may_be_sent(now) & (EVENT.channel == channel) & _IS_OF_KEPT_RUN
+        due = may_be_sent(now) & (EVENT.channel == channel) & ~IS_HELD
         number = self._connection.execute(update(notification_events).where(due), {"message_id": message_id}).rowcount
         if not number:  # another transaction has removed the waiting events meanwhile
             self._connection.execute(delete(notification_messages).where(MESSAGE.id == message_id))
@@ -194,7 +194,7 @@ class NotificationMessages:
         query = (
             select(
                 EVENT.change, EVENT.instead_of, EVENT.severity.label("event_severity"), alerts,
-                runs.c.name.label("run"), runs.c.project, runs.c.ended.label("run_end"), runs.c.last_seen,
+                runs.c.name.label("run"), runs.c.project, REPORTED_END.label("run_end"), runs.c.last_seen,
                 OPEN_INSTRUMENT_KINDS,
             )
             .join(alerts, (alerts.c.run_id == EVENT.run_id) & (alerts.c.id == EVENT.alert_id))
