@@ -1097,6 +1097,13 @@ def test_a_metric_that_no_float_can_hold_costs_itself_alone():
     assert found == {"trl/mine": 10**400 + 2, "reward/mean": 10**400, "kl/ref": 0.5}
 
 
+@pytest.mark.parametrize("value", [torch.tensor([1.0, 2.0]), "a text", None, [1.0, math.nan]])
+def test_a_metric_that_is_no_number_costs_itself_alone(value):
+    """A trainer of the user's own may record anything."""
+    trainer = SimpleNamespace(_metrics={"train": {"mine": [value], "reward": [0.5], "kl": [0.1]}})
+    assert StepMetrics(trainer).means(has_ratios=True) == {"reward/mean": 0.5, "kl/ref": 0.1}
+
+
 def test_a_metric_that_is_nan_in_a_part_of_the_step_is_the_mean_of_the_others():
     """TRL's rewards of a function are NaN in a rollout that it did not grade; a divergence of NaN is a finding."""
     lists = {"rewards/half/mean": [math.nan, 1.0, 0.5], "rewards/none/mean": [math.nan], "kl": [math.nan, 0.5]}

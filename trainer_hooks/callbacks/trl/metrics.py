@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from trainer_hooks.callbacks.shared.naming import SIGNALS, TRL, TRL_ASYNC, TRL_KTO, canonical
@@ -61,8 +62,11 @@ class StepMetrics:
             has_ratios: Whether probability ratios are measured. With one update per rollout they are 1 by construction,
                 and the clipped shares, which are then 0, are left out. AsyncGRPOTrainer always measures them.
         """
-        measured = {name: self._leave_out_unmeasured(name, values) for name, values in self._values().items()}
-        means = {name: _mean(values) for name, values in measured.items() if values}
+        measured, means = {}, {}
+        for name, values in self._values().items():
+            with suppress(Exception):  # a metric of the user's may hold anything, and costs itself alone
+                if kept := self._leave_out_unmeasured(name, values):
+                    measured[name], means[name] = kept, _mean(kept)
         if "policy_loss" in means and getattr(self._trainer, "loss_type", None) in SHARED_LOSSES:
             means["policy_loss"] = sum(measured["policy_loss"])
         numbers = canonical(means, self.canonical_names, prefix="trl")
@@ -107,5 +111,5 @@ def _mean(values: list[Any]) -> Any:
 def _is_nan(value: Any) -> bool:
     try:
         return math.isnan(value)
-    except (OverflowError, TypeError):  # an integer that no float can hold, or no number
+    except OverflowError:  # an integer that no float can hold
         return False
