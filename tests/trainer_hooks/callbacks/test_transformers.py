@@ -226,6 +226,16 @@ def test_the_run_of_a_training_that_raised_is_stopped_when_another_trainer_begin
     assert ends == {"first": "stopped", "second": "finished"}
 
 
+def test_the_run_of_a_training_that_raised_in_a_thread_is_stopped_when_the_next_begins(tmp_path, collector):
+    """As in a notebook whose widgets need the main thread, or in a pool whose workers have ended."""
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="first"), Raising()])
+    with ThreadPoolExecutor(1) as pool:
+        assert isinstance(pool.submit(trainer.train).exception(), MemoryError)
+    tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="second")], max_steps=1).train()
+    ends = {batch.run: batch.end for batch in collector.batches if batch.end}
+    assert ends == {"first": "stopped", "second": "finished"}
+
+
 def test_a_training_within_another_one_does_not_end_it(tmp_path, collector):
     """The outer trainer is on the call stack while the inner one begins, and both runs are finished."""
 

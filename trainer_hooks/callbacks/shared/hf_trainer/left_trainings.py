@@ -27,9 +27,9 @@ class Watching(Protocol):
         """Restore the trainer's methods, and report how the run ended."""
 
 
-# The callback by its monitor, and the thread that trains. Not the callback itself, because it holds the trainer and the
-# model, whose memory the next training may need.
-_trainings: "dict[Monitor, tuple[weakref.ref[Watching], int]]" = {}
+# The callback by its monitor, and the thread that trains. Not the objects themselves: a callback holds the trainer and
+# the model, whose memory the next training may need, and so may a thread.
+_trainings: "dict[Monitor, tuple[weakref.ref[Watching], weakref.ref[threading.Thread]]]" = {}
 
 
 def find_calling_trainer(callback: object) -> Any:
@@ -50,7 +50,7 @@ def find_calling_trainer(callback: object) -> Any:
 
 def note_training(callback: Watching, monitor: Monitor) -> None:
     """Note that a training begins in this thread, and in a notebook look for it after each cell."""
-    _trainings[monitor] = weakref.ref(callback), threading.get_ident()
+    _trainings[monitor] = weakref.ref(callback), weakref.ref(threading.current_thread())
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None:
         shell.events.register("post_run_cell", _after_cell)  # once, however often it is called
@@ -62,10 +62,10 @@ def forget_training(monitor: Monitor) -> None:
 
 
 def end_left_trainings() -> None:
-    """Report the runs as stopped whose trainings began in this thread and are not on its call stack any more."""
-    for monitor, (reference, thread) in list(_trainings.items()):
-        callback = reference()
-        is_elsewhere = thread != threading.get_ident()
+    """Report the runs as stopped whose trainings are not on the call stack, nor began in another thread that lives."""
+    for monitor, (callback_reference, thread_reference) in list(_trainings.items()):
+        callback, thread = callback_reference(), thread_reference()
+        is_elsewhere = thread is not None and thread.is_alive() and thread is not threading.current_thread()
         if is_elsewhere or (callback is not None and find_calling_trainer(callback) is not None):
             continue
         forget_training(monitor)
