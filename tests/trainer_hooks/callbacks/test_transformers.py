@@ -226,6 +226,29 @@ def test_the_run_of_a_training_that_raised_is_stopped_when_another_trainer_begin
     assert ends == {"first": "stopped", "second": "finished"}
 
 
+def test_a_trainer_is_found_beside_a_callback_that_cannot_be_compared_and_within_one_without_callbacks(
+    tmp_path, collector
+):
+    """The latter is a trainer that has another one train first, before it is initialised."""
+
+    class Incomparable(TrainerCallback):
+        __hash__ = object.__hash__
+
+        def __eq__(self, other):
+            raise MemoryError
+
+    class Distilling(Trainer):
+        def __init__(self):
+            with pytest.raises(MemoryError):
+                tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="first"), Raising()]).train()
+            callbacks = [Incomparable(), VitalsCallback(url=collector.url, run="second")]
+            tiny_trainer(tmp_path, callbacks, max_steps=1).train()
+
+    Distilling()
+    ends = {batch.run: batch.end for batch in collector.batches if batch.end}
+    assert ends == {"first": "stopped", "second": "finished"}
+
+
 def test_the_run_of_a_training_that_raised_in_a_thread_is_stopped_when_the_next_begins(tmp_path, collector):
     """As in a notebook whose widgets need the main thread, or in a pool whose workers have ended."""
     trainer = tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="first"), Raising()])

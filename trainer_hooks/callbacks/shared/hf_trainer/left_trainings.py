@@ -42,8 +42,12 @@ def find_calling_trainer(callback: object) -> Any:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
         found = frame.f_locals.get("self")
-        if isinstance(found, Trainer) and callback in found.callback_handler.callbacks:
-            return found
+        if isinstance(found, Trainer):
+            # A subclass may train another trainer in its __init__, before it has callbacks. Other callbacks may be
+            # compared in a way of their own.
+            handler = getattr(found, "callback_handler", None)
+            if any(each is callback for each in getattr(handler, "callbacks", ())):
+                return found
         frame = frame.f_back
     return None
 
