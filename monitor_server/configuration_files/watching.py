@@ -33,11 +33,11 @@ class WatchedFile:
         self._read = self._seen = self._signature()
 
     def is_due(self) -> bool:
-        """Return whether the file exists, has changed since its last reading, and is settled."""
+        """Return whether the file has changed or gone since its last reading, and is settled."""
         seen, now = self._signature(), self._monotonic()
         if seen != self._seen:
             self._seen, self._seen_at = seen, now
-        return seen not in (None, self._read) and now - self._seen_at >= SETTLED_SECONDS
+        return seen != self._read and now - self._seen_at >= SETTLED_SECONDS
 
     def _signature(self) -> Signature:
         """Return values that change with a file and its permissions; None if there is no file."""

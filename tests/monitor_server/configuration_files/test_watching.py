@@ -30,8 +30,8 @@ def test_a_file_is_due_after_it_has_been_the_same_for_a_while(tmp_path):
     assert not watched.is_due()
 
 
-def test_a_missing_file_is_not_due_until_it_is_there(tmp_path):
-    """A file that was removed changes nothing either."""
+def test_a_missing_file_is_due_when_it_is_there_and_again_when_it_is_gone(tmp_path):
+    """Not at once, because an editor may remove it before it writes the new one."""
     now, path = [0.0], tmp_path / "rules.toml"
     watched = WatchedFile(path, monotonic=lambda: now[0])
     now[0] += 2 * SETTLED_SECONDS
@@ -40,5 +40,11 @@ def test_a_missing_file_is_not_due_until_it_is_there(tmp_path):
     assert not watched.is_due()
     now[0] += SETTLED_SECONDS
     assert watched.is_due()
+    watched.mark_read()
     path.unlink()
+    assert not watched.is_due()
+    now[0] += SETTLED_SECONDS
+    assert watched.is_due()
+    watched.mark_read()
+    now[0] += SETTLED_SECONDS
     assert not watched.is_due()

@@ -103,6 +103,11 @@ def test_a_file_that_cannot_be_used_is_a_problem_until_it_can(notifying, receive
     assert "the newest channels and routes are not in force" in capsys.readouterr().out
     written(tmp_path, webhook("hook", receiver.url), route("hook"))
     eventually(lambda: live.get("/status")["notifications_problem"] is None)
+    file = tmp_path / "notifications.toml"
+    away = file.rename(tmp_path / "away.toml")
+    eventually(lambda: live.get("/status")["notifications_problem"])
+    away.rename(file)
+    eventually(lambda: live.get("/status")["notifications_problem"] is None)
 
 
 @sqlite_only
