@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
@@ -92,7 +91,7 @@ def build_collector(
     is_projecting = settings.role in {"all", "projector"}
     link_secrets = LinkSecrets(settings.link_secret_file)
     channels = None if settings.role == "ingest" else file or SavedDocument(store, networks)
-    notifier = None
+    notifier, router = None, {}
     if channels is not None and is_projecting:
         notifier = NotificationWorker(
             store,
@@ -108,12 +107,13 @@ def build_collector(
             on_alerts=lambda changed: publish(_alert_events(changed, {})),  # they have no numbers of a trainer
             span=span,
         )
+        router = {"record_transitions": Router(channels.of).record}
     publish = _publishing(relay, notifier)
-    router = _routing(channels)
     silencing = Silencing(
         store,
         clock=clock,
         on_changed=lambda applied: publish(_alert_events(applied.changed, applied.open_kinds)),
+        releases=notifier is not None,
         **router,
     )
 
@@ -258,11 +258,6 @@ def _watch(collector: Collector) -> None:
             "large_batch": lambda: collector.large_batches.waiting,
         }
     )
-
-
-def _routing(channels: CurrentFile | SavedDocument | None) -> dict[str, Any]:
-    """Return the function that writes the notifications about an alert's transition, as the option that takes it."""
-    return {} if channels is None else {"record_transitions": Router(channels.of).record}
 
 
 def _file_in_force(channels: CurrentFile | SavedDocument | None) -> NotificationFile:

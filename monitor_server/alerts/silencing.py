@@ -42,6 +42,8 @@ class Silencing:
         store: The database.
         clock: Returns seconds since the epoch.
         on_changed: Called after a commit in which alerts were changed.
+        releases: Whether alerts fire here when their silence ends. A process that does not notify may not know the
+            channels, so it leaves them silenced until the next tick of a process that does.
         record_transitions: Writes the notifications about alerts that fire when their silence ends.
     """
 
@@ -51,10 +53,12 @@ class Silencing:
         *,
         clock: Callable[[], float],
         on_changed: Callable[[AppliedSilences], None],
+        releases: bool = True,
         record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
     ) -> None:
         self._store = store
         self._clock = clock
+        self._releases = releases
         self._record_transitions = record_transitions
         self._on_changed = on_changed
         self._failures = FailureLog(
@@ -87,7 +91,7 @@ class Silencing:
         silences = repositories.silences
         silences.end_due(now=now)
         changed: list[tuple[Run, Alert]] = []
-        released = silences.released_alerts(limit=ALERTS_PER_SLICE)
+        released = silences.released_alerts(limit=ALERTS_PER_SLICE) if self._releases else []
         has_more = len(released) == ALERTS_PER_SLICE
         # Each alert is checked again once its run is locked: meanwhile a step may have raised it, and another collector
         # may have done the same.

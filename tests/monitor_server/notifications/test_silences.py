@@ -86,6 +86,18 @@ def test_who_was_notified_before_a_silence_is_not_notified_again(live, receiver,
     assert receiver.changes == [("r", ("opened",))]
 
 
+def test_what_fires_when_a_person_ends_a_silence_elsewhere_is_sent(notifying, start_collector, receiver):
+    """The process that answers people need not have the file of channels; the one that detects has it."""
+    live = notifying(AT_ONCE, '[[routes]]\nchannels = ["hook"]\n')
+    web = start_collector(role="web")
+    made = silence(web, project="default")
+    step(live, 1, warn=1.0)
+    eventually(lambda: web.get("/alerts")["items"][0]["stage"] == "silenced")
+    web.pool.request("POST", f"{web.url}/api/v1/silences/{made['id']}/end", json={})
+    eventually(lambda: receiver.changes == [("r", ("opened",))])
+    assert web.get("/alerts")["items"][0]["stage"] == "firing"
+
+
 def test_a_pending_alert_is_sent_when_it_fires(notifying, receiver):
     """An alert that is resolved before it fires is never sent."""
     live = notifying(AT_ONCE, '[[routes]]\nchannels = ["hook"]\n', pending_steps=1)
