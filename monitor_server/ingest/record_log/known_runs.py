@@ -28,7 +28,7 @@ class KnownRun:
     Attributes:
         run: The run. Only the columns that ingest uses are the same as in the store.
         signals: Its signals.
-        last_seqs: The highest sequence number of each rank in the newest attempt.
+        last_seqs: The highest sequence number of each rank in the newest attempt. It may lack ranks.
         names: The signals of the last record. The run has all of them.
     """
 
@@ -66,6 +66,16 @@ class KnownRun:
                 records = [*records]
             records[place] = without(record, frozenset(new))
         return records
+
+    def moved_to(self, run: Run) -> "KnownRun | None":
+        """Return the state after other collectors have extended the log; None if the signals may differ.
+
+        Args:
+            run: The run now, locked. If it was deleted and has begun again, it has other signals.
+        """
+        if (run.started_at, run.signal_count) != (self.run.started_at, self.run.signal_count):
+            return None
+        return KnownRun(run=run, signals=self.signals, names=self.names)
 
     def _is_continued_by(self, batch: wire.Batch) -> bool:
         run = self.run

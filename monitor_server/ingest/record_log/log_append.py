@@ -25,8 +25,8 @@ from trainer_hooks import wire
 
 __all__ = ["Appended", "Log", "LogMoved"]
 
-# The largest number of runs to which another collector appends as well. Their batches are written at once, not
-# deferred, and the state of the run is read again when the write fails.
+# The largest number of runs to which another collector appends as well. They are locked before a batch is compared with
+# their state, which the other collector has changed.
 MAX_SHARED_RUNS = 4_096
 # A run is shared for this long after its log has moved: a failed commit also names runs whose logs have not.
 SHARED_SECONDS = 600.0
@@ -102,12 +102,13 @@ class Log:
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch; if it only continues its run, `flush` writes it with the other batches of the commit."""
         known = self._known.find(valid.run_id)
+        if known is not None and self._is_shared(valid.run_id):
+            known = self._lock_shared(repositories, known, valid.batch.rank)
         if known is not None:
             left_out = LeftOutCounter(self._settings.max_signals)
             records = known.match_continuation(valid, left_out)
-            appended = None if records is None else self._append_next(repositories, known, valid, records, left_out)
-            if appended is not None:
-                return appended
+            if records is not None:
+                return self._append_next(repositories, known, valid, records, left_out)
         self._write_deferred(repositories, ends_transaction=False)
         return self._append_any(repositories, valid)
 
@@ -139,6 +140,30 @@ class Log:
             self._note_moved(extension.run_id)
         raise LogMoved("the end of the log of a run has changed in the meantime")
 
+    def _lock_shared(self, repositories: Repositories, known: KnownRun, rank: int) -> KnownRun | None:
+        """Lock a run to which other collectors append, and return its state, which has the last record of a rank.
+
+        Return None if they have changed more than its log.
+        """
+        run_id = known.run.id
+        is_locked = bool(repositories.deferred) and repositories.deferred[-1].run_id == run_id  # by the batch before
+        if not is_locked:
+            # The runs before this one are locked first: collectors that lock in different orders wait for each other.
+            self._write_deferred(repositories, ends_transaction=False)
+            run = repositories.runs.lock(run_id)
+            if run is None or run.log_end != known.run.log_end:
+                self._note_moved(run_id)
+                self._step_shapes.forget(run_id)
+                self._known.forget(run_id)
+                moved = None if run is None else known.moved_to(run)
+                if moved is None:
+                    return None
+                known = moved
+        if rank not in known.last_seqs:
+            known.last_seqs[rank] = repositories.records.last_seq(run_id, known.run.attempt, rank)
+            self._known.keep(known)
+        return known
+
     def _append_next(
         self,
         repositories: Repositories,
@@ -146,8 +171,8 @@ class Log:
         valid: ValidBatch,
         new: list[ValidRecord],
         left_out: LeftOutCounter,
-    ) -> Appended | None:
-        """Append the records of a batch that only continues a run; return None if the log of the run has moved on."""
+    ) -> Appended:
+        """Append the records of a batch that only continues a run."""
         batch, run = valid.batch, known.run
         if any(record.shapes for record in new):
             new, rejected = self._step_shapes.select_fitting(
@@ -157,16 +182,7 @@ class Log:
             rejected = list(valid.rejected)
         begin, end = run.log_end, run.log_end + len(new)
         blocks = pack_blocks(new, attempt=batch.attempt, rank=batch.rank, begin=begin)
-        extension = Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks)
-        if not self._is_shared(run.id):
-            repositories.deferred += (extension,)
-        else:
-            # The runs before this one are locked first: collectors that lock in different orders wait for each other.
-            self._write_deferred(repositories, ends_transaction=False)
-            if not repositories.records.extend([extension]):
-                self._note_moved(run.id)
-                self._known.forget(run.id)
-                return None
+        repositories.deferred += (Extension(run_id=run.id, begin=begin, end=end, now=self._clock(), blocks=blocks),)
         run.log_end = end
         refused_responses = self._responses.append(repositories, run.id, batch, new)
         if valid.records:

@@ -15,7 +15,7 @@ from monitor_server.store.database import Store
 from tests.live import eventually
 from tests.monitor_server.ingest.record_log.test_log_append import append, create_batch
 from tests.postgres import create_database
-from tests.store_connections import current_connection
+from tests.store_connections import current_connection, noted_statements
 from trainer_hooks import wire
 
 COMMITS = 20
@@ -88,6 +88,48 @@ def test_ranks_of_some_runs_that_send_to_three_collectors_are_stored_once_each_a
         assert positions == list(range(end - len(found) + 1, end + 1))
         sent = {(rank, step) for rank in range(3) for step in range(3 * COMMITS) if (step // 3 + rank + ord(name)) % 3}
         assert sorted((record.rank, record.step) for record in found) == sorted(sent)
+
+
+def test_batches_of_a_run_that_others_extend_take_few_statements(stores, clock):
+    """One locks the run, one reads the last record of each rank, and one stores all; nothing is stored twice."""
+    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    append(stores[0], here, create_batch(clock, 0))
+    append(stores[1], other, create_batch(clock, 0, rank=1))
+    for step in (1, 2):
+        _append_as_the_writer_does(stores[0], here, [create_batch(clock, step)])
+        _append_as_the_writer_does(stores[1], other, [create_batch(clock, step, rank=1)])
+    with noted_statements() as noted:
+        ranks = [create_batch(clock, 3), create_batch(clock, 3, rank=1), create_batch(clock, 4)]
+        assert append(stores[0], here, *ranks) == [(1, 0)] * 3
+    assert len(noted) == 5  # the last one compares the version of the schema
+    assert append(stores[1], other, create_batch(clock, 4), create_batch(clock, 4, 5)) == [(0, 1), (1, 1)]
+    assert append(stores[0], here, create_batch(clock, 5), create_batch(clock, 6)) == [(0, 1), (1, 0)]
+
+
+def _begin_again(store):
+    """Delete the run whole, as retention does, so that it can begin again."""
+    run_id = wire.run_id("default", "r")
+    with store.write() as repositories:
+        repositories.deletion.begin_deletion([run_id], now=0.0)
+    with store.write() as repositories:
+        while repositories.deletion.remove_rows(run_id, limit=1_000):
+            pass
+
+
+def test_a_run_that_was_deleted_and_begins_again_elsewhere_gets_its_signals_again(stores, clock):
+    """The collector that had appended to it before knows the signals of the run that is gone."""
+    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    append(stores[0], here, create_batch(clock, 0))
+    append(stores[1], other, create_batch(clock, 0, rank=1))
+    _append_as_the_writer_does(stores[0], here, [create_batch(clock, 1)])
+    _begin_again(stores[1])
+    clock.now += 1
+    other.forget()
+    again = [{"step": 0, "scalars": {"b": 1.0}}]
+    append(stores[1], other, create_batch(clock, records=again, rank=1))
+    assert append(stores[0], here, create_batch(clock, 0)) == [(1, 0)]
+    with stores[0].read() as repositories:
+        assert {"a", "b"} <= set(repositories.steps.signals(wire.run_id("default", "r")))
 
 
 def _lock(store, run):
