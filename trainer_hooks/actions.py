@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.text_safety import printable
@@ -100,6 +100,8 @@ class ActionPolicy:
     ``monitor_degraded``, which means that the collector itself failed. Each alert leads to one action per severity. The
     outcome of each decision is in the run's record: ``GET /api/v1/runs/{id}/actions``.
 
+    A policy may serve several runs, one after another or at once: each monitor decides with a copy of its own.
+
     Args:
         rules: Action by kind (such as ``"likelihood_drift"``; docs/detection.md has them all) or by severity
             (``"info"``, ``"warning"``, ``"critical"``). ``notify`` logs, ``checkpoint`` saves, ``skip_update`` skips
@@ -133,6 +135,10 @@ class ActionPolicy:
         self._due: deque[Decision] = deque(maxlen=MAX_DECISIONS)
         self._dry: deque[Decision] = deque(maxlen=MAX_DECISIONS)
         self._considered: deque[tuple[str, str]] = deque(maxlen=MAX_DECISIONS)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy for another run: without decisions, which are about the run of this one."""
+        return vars(self) | {name: deque(maxlen=MAX_DECISIONS) for name in ("_due", "_dry", "_considered")}
 
     def consider(self, alert: AlertNotice) -> None:
         """Decide about an alert; called in the exporter's thread."""

@@ -1,5 +1,6 @@
 """The object that a training loop holds: it logs steps, and keeps the newest answer of the collector."""
 
+import copy
 import os
 import threading
 import time
@@ -69,7 +70,7 @@ class Monitor:
         ConfigurationError: If the spool is the only place for records and cannot be made.
 
     Attributes:
-        policy: As given.
+        policy: A copy of the one given, which decides about this run alone.
         texts: Whether texts of responses may leave the process; only then do adapters decode them.
         drops: Counts dropped records by reason; adapters count their own errors here.
         end_at_exit: How the run has ended where nothing has closed the monitor when the interpreter exits. Python does
@@ -97,7 +98,7 @@ class Monitor:
         close_timeout_seconds: float = CLOSE_TIMEOUT_SECONDS,
     ) -> None:
         self._run = settings.run
-        self.policy = policy
+        self.policy = policy = copy.copy(policy)
         self.texts = settings.texts
         self._clock = clock
         self._close_timeout_seconds = close_timeout_seconds
@@ -240,6 +241,14 @@ class Monitor:
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error, lost="unpacked")
 
+    def begin_acting(self) -> ActionPolicy | None:
+        """Return the policy to the adapter that carries out its decisions in a training that begins.
+
+        Decisions that an earlier training with this monitor has left undone are refused.
+        """
+        self._requests.begin_acting()
+        return self.policy
+
     def read_numbers(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, float]:
         """Convert scalars to floats, for adapters that have to know a value before they log it.
 
@@ -346,6 +355,7 @@ class NullMonitor(Monitor):
         self.drops = DropCounter()
         self._run = ""
         self._health = RunHealth(0, self.drops)
+        self._requests = RequestReceiver(None, reports=False)
         self._is_silent = True
 
     def __reduce__(self) -> "tuple[type[Monitor], tuple[str]]":

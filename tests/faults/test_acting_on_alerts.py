@@ -52,7 +52,7 @@ def test_a_collector_that_was_away_stops_no_run(tmp_path, unused_port, monkeypat
         monitor.log_step(3, {"reward/mean": 0.4})
         assert monitor.flush(30)
         monitor.close()
-    assert (policy.take_due(), notified) == ([], [])
+    assert (monitor.policy.take_due(), notified) == ([], [])
 
 
 def test_a_run_that_was_stopped_goes_on_from_before_the_alert(collector, run_name, stop):

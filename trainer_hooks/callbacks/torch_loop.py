@@ -82,9 +82,9 @@ class LoopWatch:
             RecomputationProbe(recompute_every, on_error=monitor.drops.count_error) if recompute_every else None
         )
         self._recomputed: list[Recomputed] = []
-        self._policy = monitor.policy
+        self._policy = monitor.begin_acting()
         self._coordinator: Coordinator = (
-            make_coordinator(find_world_size()) if monitor.policy else SingleProcessCoordinator()
+            make_coordinator(find_world_size()) if self._policy else SingleProcessCoordinator()
         )
         self._monitor = monitor
         self._model_monitors = model_monitors

@@ -17,6 +17,8 @@ MAX_REPORTS: Final = 50  # reports of a record; a collector refuses a record wit
 # Reports that wait while every step is dropped: as many as one receipt can bring. The oldest are dropped.
 MAX_WAITING: Final = MAX_DECISIONS + MAX_REQUESTS
 
+ENDED_BEFORE: Final = "the training that it was about ended before it was carried out"
+
 logger = logging.getLogger("trainer_hooks")
 
 
@@ -32,6 +34,14 @@ class RequestReceiver:
         self._policy = policy
         self._reports_here = reports
         self._reports: deque[ActionReport] = deque(maxlen=MAX_WAITING)
+        self._is_acting = False
+
+    def begin_acting(self) -> None:
+        """Refuse the decisions that an earlier training has left; called in the training thread when one begins."""
+        if self._is_acting and self._policy is not None:
+            left = [decision.report("refused", ENDED_BEFORE) for decision in self._policy.take_due()]
+            self.add_reports(left if self._reports_here else ())
+        self._is_acting = True
 
     def consider(self, request: ActionRequest) -> None:
         """Decide about a request; called in the exporter's thread."""

@@ -37,13 +37,13 @@ def trained(training, asked, **options):
 
     make_step()
     (alert,) = eventually(lambda: [each for each in found.live.get("/alerts")["items"] if each["run"] == "trained"])
-    return Asked(found.live, alert["id"]), make_step
+    return Asked(found.live, alert["id"]), make_step, monitor
 
 
 @sqlite_only
 def test_a_trainer_that_was_not_set_up_for_requests_refuses_and_says_so(training, asked):
     """It is asked and changes nothing; the alert and the log state why."""
-    found, make_step = trained(training, asked)
+    found, make_step, _ = trained(training, asked)
     assert found.ask(note="it burns money").status == 200
     (request,) = found.requests()
     assert (request["state"], request["requested_by"], request["note"]) == ("requested", "anna", "it burns money")
@@ -64,7 +64,7 @@ def test_a_trainer_that_was_not_set_up_for_requests_refuses_and_says_so(training
 def test_a_policy_takes_only_the_requests_that_it_names(training, asked, requests):
     """Rules for alerts are no permission for people."""
     policy = ActionPolicy({"warning": "checkpoint"}, dry_run=False, requests=requests)
-    found, make_step = trained(training, asked, actions=policy)
+    found, make_step, monitor = trained(training, asked, actions=policy)
     assert found.ask("stop").status == 200
 
     def is_refused():
@@ -73,13 +73,13 @@ def test_a_policy_takes_only_the_requests_that_it_names(training, asked, request
 
     eventually(is_refused)
     assert "takes no request for 'stop'" in found.requests()[0]["detail"]
-    assert "stop" not in [decision.action for decision in policy.take_due()]
+    assert "stop" not in [decision.action for decision in monitor.policy.take_due()]
 
 
 def test_a_trainer_that_takes_requests_decides_once(training, asked):
     """Receipts repeat the request until it is answered; there is one decision, and it has the key of the request."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
-    found, make_step = trained(training, asked, actions=policy)
+    found, make_step, monitor = trained(training, asked, actions=policy)
     (request_id,) = [found.ask("stop").json()["id"]]
 
     def is_received():
@@ -89,7 +89,7 @@ def test_a_trainer_that_takes_requests_decides_once(training, asked):
     eventually(is_received)
     for _ in range(5):
         make_step()
-    (decision,) = policy.take_due()
+    (decision,) = monitor.policy.take_due()
     assert (decision.action, decision.key) == ("stop", f"request {request_id}/stop")
     assert decision.reason.startswith("requested by anna: critical scripted")
     assert [change for change, _, _ in found.history()] == ["action_requested", "action_received"]
@@ -252,7 +252,7 @@ def test_a_tick_asks_one_question_of_the_database_while_no_request_is_unfinished
 def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
     """It was received in time, and the step took longer than the request held."""
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
-    found, make_step = trained(training, asked, actions=policy)
+    found, make_step, monitor = trained(training, asked, actions=policy)
     assert found.ask("stop").status == 200
 
     def is_received():
@@ -260,7 +260,7 @@ def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
         return found.requests()[0]["state"] == "received"
 
     eventually(is_received)
-    (decision,) = policy.take_due()
+    (decision,) = monitor.policy.take_due()
     (settled,) = SingleProcessCoordinator(clock=lambda: decision.expires_at).settle([decision], 1)
     make_step(settled.decision.report("refused", settled.refusal))
     eventually(lambda: found.requests()[0]["state"] == "refused")

@@ -102,4 +102,4 @@ def test_a_trainer_is_told_once_and_does_not_act(database_url, unused_port, run_
             firing = live.get("/alerts", state="firing")["items"]
     assert firing == []
     assert [(alert.kind, alert.opened_step) for alert in told] == [("non_finite", 3)]
-    assert policy.take_due() == []
+    assert monitor.policy.take_due() == []

@@ -175,8 +175,8 @@ def test_a_loop_that_has_gone_back_is_not_sent_back_again_by_an_alert_of_the_ste
         fields = {"id": f"at {opened_step}", "kind": "run_collapsed", "severity": "critical", "summary": "s"}
         return AlertNotice(opened_step=opened_step, **fields)
 
-    policy = ActionPolicy({"critical": "rollback"}, dry_run=False)
-    monitor = connect(actions=policy)
+    monitor = connect(actions=ActionPolicy({"critical": "rollback"}, dry_run=False))
+    policy = monitor.policy
     with LoopWatch(optimizer, monitor, first_step=40) as watch:
         for _ in range(6):
             step(optimizer)
@@ -199,6 +199,27 @@ def test_a_loop_that_has_gone_back_is_not_sent_back_again_by_an_alert_of_the_ste
     assert (report.outcome, report.alert_id) == ("refused", "at 45")
     assert "gone back to before the step" in report.detail
     assert collector.batches[-1].attempt == collector.batches[0].attempt + 1
+
+
+@pytest.mark.parametrize("is_one_run", [False, True], ids=["another run", "the same run"])
+def test_a_training_does_not_carry_out_what_was_decided_about_an_earlier_one(is_one_run, optimizer, connect, collector):
+    """The alert of the first training's last step arrives when its loop has ended; one policy serves both trainings."""
+    alert = AlertNotice(id="a", kind="run_collapsed", severity="critical", opened_step=1, summary="s")
+    policy = ActionPolicy({"critical": "stop"}, dry_run=False)
+    first = connect(run="first", actions=policy)
+    ended = torch.optim.SGD(optimizer.param_groups[0]["params"], lr=0.5)
+    LoopWatch(ended, first)
+    collector.receipt = lambda batch: Receipt(
+        run_id="r", accepted=len(batch.records), alerts=[alert] if batch.run == "first" and batch.records else []
+    )
+    step(ended)
+    assert first.flush(PATIENCE_SECONDS)
+    second = first if is_one_run else connect(run="second", actions=policy)
+    with LoopWatch(optimizer, second) as other:
+        step(optimizer)
+        assert not other.decisions
+    refused = [report.outcome for record in collector.records for report in record.actions if report.action == "stop"]
+    assert refused == (["refused"] if is_one_run else [])
 
 
 @pytest.mark.parametrize("is_fused", [False, True], ids=["plain", "fused"])

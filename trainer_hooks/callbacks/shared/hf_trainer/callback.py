@@ -135,7 +135,7 @@ class StreamingCallback(TrainerCallback):
             # A trainer that searches for a batch size starts again after running out of memory, so nothing is lost.
             if not args.auto_find_batch_size:
                 self._capture.on_error = functools.partial(self._log_partial_step, state)
-            policy = self._monitor.policy
+            policy = self._monitor.begin_acting()
             self._actions = TrainerActions(policy, self._monitor, trainer, self._guard) if policy else None
             if self._given_model_monitors is not None and state.is_world_process_zero:
                 self._model_monitors = TrainerModelMonitors(self._given_model_monitors, trainer, self._guard)
