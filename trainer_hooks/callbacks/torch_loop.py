@@ -9,7 +9,7 @@ import torch
 from torch import distributed
 
 import trainer_hooks
-from trainer_hooks.actions import ActionPolicy, Decision
+from trainer_hooks.actions import MAX_DECISIONS, ActionPolicy, Decision
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
 from trainer_hooks.errors import ConfigurationError
@@ -51,7 +51,7 @@ class LoopWatch:
     Args:
         optimizer: Any torch optimiser, prepared by Accelerate or not.
         monitor: From `trainer_hooks.connect`; closed when the block ends. If it has a policy, ``connect(actions=...)``,
-            read ``decisions`` after each step and carry them out in your loop. Where `torch.distributed` has several
+            read ``decisions`` after the steps and carry them out in your loop. Where `torch.distributed` has several
             processes, a decision appears after the same step on every rank, or on none.
         first_step: Number of the first step. When training resumes, this is the checkpoint's step plus 1.
         model_monitors: Constructed with the loop's model; measures it at every n-th step, with the gradients that the
@@ -76,7 +76,8 @@ class LoopWatch:
         probe_every: int | None = None,
         recompute_every: int | None = None,
     ) -> None:
-        self.decisions: Sequence[Decision] = ()
+        self._decisions: list[Decision] = []
+        self._has_read = False
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._recomputation = (
             RecomputationProbe(recompute_every, on_error=monitor.drops.count_error) if recompute_every else None
@@ -104,6 +105,12 @@ class LoopWatch:
             if model_monitors is not None:
                 model_monitors.attach()
                 model_monitors.begin_step(self._step)
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """The decisions to carry out now. They stay until the first step after they were read."""
+        self._has_read = True
+        return tuple(self._decisions)
 
     def note(
         self,
@@ -135,7 +142,7 @@ class LoopWatch:
         """
         with self._guard:
             self._step, self._has_gone_back = int(step), True
-        self._scalars, self._rollouts, self.decisions = {}, None, ()
+        self._scalars, self._rollouts, self._decisions = {}, None, []
         self._recomputed = []
 
     def score_again(
@@ -236,7 +243,9 @@ class LoopWatch:
         if _has_closure(args, kwargs):
             self._measure(optimizer)
         scalars, rollouts = self._scalars, self._rollouts
-        self._scalars, self._rollouts, self.decisions = {}, None, ()
+        self._scalars, self._rollouts = {}, None
+        if self._has_read:
+            self._decisions, self._has_read = [], False
         reports: list[ActionReport] = []
         with self._guard:
             if self._policy is not None:
@@ -273,7 +282,8 @@ class LoopWatch:
                 replace(each, refusal=each.refusal or LEFT_BEHIND) if is_left else each
                 for each, is_left in zip(settled_decisions, left, strict=True)
             ]
-        self.decisions = [settled.decision for settled in settled_decisions if settled.refusal is None]
+        new = [settled.decision for settled in settled_decisions if settled.refusal is None]
+        self._decisions = [*self._decisions, *new][-MAX_DECISIONS:]
         reports = [
             settled.decision.report("refused", settled.refusal)
             if settled.refusal

@@ -188,7 +188,7 @@ def test_a_loop_that_has_gone_back_is_not_sent_back_again_by_an_alert_of_the_ste
         watch.go_back(42)
         assert watch.decisions == ()
         step(optimizer)
-        assert watch.decisions == []
+        assert watch.decisions == ()
         policy.consider(alert(42))
         step(optimizer)
         assert [decision.alert.opened_step for decision in watch.decisions] == [42]
@@ -199,6 +199,20 @@ def test_a_loop_that_has_gone_back_is_not_sent_back_again_by_an_alert_of_the_ste
     assert (report.outcome, report.alert_id) == ("refused", "at 45")
     assert "gone back to before the step" in report.detail
     assert collector.batches[-1].attempt == collector.batches[0].attempt + 1
+
+
+def test_a_loop_that_steps_several_times_a_batch_reads_every_decision_once(optimizer, connect):
+    """A decision stays until the first step after it was read, and may be read several times until then."""
+    monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
+    with LoopWatch(optimizer, monitor) as watch:
+        step(optimizer)
+        monitor.policy.consider(AlertNotice(id="a", kind="drift", severity="critical", opened_step=1, summary="s"))
+        for _ in range(4):
+            step(optimizer)
+        for _ in range(2):
+            assert [decision.alert.id for decision in watch.decisions] == ["a"]
+        step(optimizer)
+        assert watch.decisions == ()
 
 
 @pytest.mark.parametrize("is_one_run", [False, True], ids=["another run", "the same run"])
