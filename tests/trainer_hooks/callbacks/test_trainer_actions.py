@@ -114,6 +114,27 @@ def test_what_was_saved_while_nobody_answered_is_not_healthy(connect, collector,
     assert (stop_file["step"], stop_file["last_healthy_checkpoint"]) == (7, str(tmp_path / "checkpoint-2"))
 
 
+def test_what_was_saved_in_a_sick_phase_is_not_healthy_after_the_phase_has_passed(connect, collector, tmp_path):
+    """Verdicts arrive a step late, so step 3 is saved before it is found sick; the run recovers and collapses later."""
+    notice = AlertNotice(id="a", kind="drift", severity="critical", opened_step=6, summary="it falls")
+
+    def receipt(batch):
+        judged = max((decode_record(raw).step for raw in batch.records), default=0) - 1
+        phase = "decay" if judged in (3, 4) or judged >= 6 else "healthy"
+        alerts = [notice] if judged >= 6 else []
+        return Receipt(
+            run_id="r", accepted=len(batch.records), phase=phase, judged_step=max(judged, 0) or None, alerts=alerts
+        )
+
+    collector.receipt = receipt
+    monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
+    callbacks = [VitalsCallback(monitor), Flush(monitor)]
+    tiny_trl.trainer(tmp_path, callbacks, max_steps=20, save_strategy="steps", save_steps=3).train()
+    assert monitor.healthy_step == 5
+    assert (tmp_path / "checkpoint-3").is_dir()
+    assert json.loads((tmp_path / STOP_FILE).read_text())["last_healthy_checkpoint"] is None
+
+
 def test_a_resumed_training_can_go_back_to_where_it_began(connect, alarm, tmp_path):
     """The checkpoint that training resumed from is named, because none that it saves itself is healthy."""
     tiny_trl.trainer(tmp_path, max_steps=3, save_strategy="steps", save_steps=1).train()

@@ -128,7 +128,10 @@ class Loop:
             recomputed=result.recomputed,
             actions=self._take_reports(),
         )
+        judged = self.monitor.healthy_step or 0  # read first: it must not be newer than the phase
         phase = self.ranks.broadcast(self.monitor.phase)
+        if phase in UNHEALTHY:  # verdicts arrive late: what was saved since then is sick, even if the run recovers
+            self._candidates = [each for each in self._candidates if step_of(each) <= judged]
         self._report_step(result, phase)
         if self.config.checkpoint_every and result.step % self.config.checkpoint_every == 0:
             self._save_checkpoint(phase)

@@ -218,6 +218,23 @@ def test_no_checkpoint_is_healthy_that_nobody_has_judged(tiny, collector, connec
     collector.answers.clear()  # else the monitor waits a minute for it when it is closed
 
 
+def test_no_checkpoint_of_a_sick_phase_is_healthy_after_the_phase_has_passed(tiny, collector, connect, tmp_path):
+    """Verdicts arrive a step late, so step 3 is saved before it is found sick, and the run recovers before step 6."""
+
+    def receipt(batch):
+        judged = (newest_of(batch) or 0) - 1
+        phase = "decay" if judged in {3, 4} else "healthy"
+        return Receipt(run_id="r", accepted=len(batch.records), phase=phase, judged_step=max(judged, 0))
+
+    collector.receipt = receipt
+    config = replace(tiny, steps=6, checkpoints=tmp_path, checkpoint_every=3)
+    monitor = connect()
+    Loop(config, trainer_of(config), Flushing(monitor), [].append).run()
+    assert monitor.healthy_step == 5
+    assert Checkpoints(tmp_path).healthy() is None
+    monitor.close()
+
+
 class Failing(FactsEnvironment):
     """The built-in environment, until its tool raises at a given call."""
 

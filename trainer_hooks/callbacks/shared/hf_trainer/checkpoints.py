@@ -31,6 +31,11 @@ class TrainerCheckpoints:
         """Record that the checkpoint of a step was saved."""
         self._steps.append(step)
 
+    def forget_after(self, judged_step: int | None) -> None:
+        """Forget what was saved after the newest healthy step of a run that is sick now, even if it recovers later."""
+        last = max(self._resumed_step, judged_step or 0)
+        self._steps = [step for step in self._steps if step <= last]
+
     def healthy(self, *, judged_step: int | None, before: int) -> str | None:
         """Return the newest healthy checkpoint that still exists, or None.
 

@@ -57,8 +57,11 @@ class TrainerActions:
 
     def note_checkpoint(self, state: TrainerState) -> None:
         """Record a checkpoint, unless the run is known to be sick; later answers decide whether it was healthy."""
-        if self._monitor.phase in (*HEALTHY_PHASES, "unknown"):
+        if self._may_be_healthy():
             self._checkpoints.note(state.global_step)
+
+    def _may_be_healthy(self) -> bool:
+        return self._monitor.phase in (*HEALTHY_PHASES, "unknown")
 
     def before_update(self, model: Any) -> None:
         """Skip this update if that was decided: an optimiser does not change weights that have no gradient."""
@@ -72,6 +75,9 @@ class TrainerActions:
         Returns:
             The reports that this rank sends.
         """
+        healthy_step = self._monitor.healthy_step  # read first: it must not be newer than the phase
+        if not self._may_be_healthy():
+            self._checkpoints.forget_after(healthy_step)
         reports = []
         for settled in self._coordinator.settle(self._policy.take_due(), state.global_step):
             refusal = settled.refusal or self._do(settled.decision, state, control)
