@@ -220,6 +220,15 @@ def test_checkpoint_saves_one(train, alarm, tmp_path):
     assert [folder.name for folder in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
+def test_a_checkpoint_is_refused_where_it_would_delete_the_one_from_before_the_alert(train, alarm, reported):
+    """The Trainer keeps one checkpoint, and the one of step 2 is the only healthy one."""
+    alarm(3)
+    train("checkpoint", max_steps=5, save_strategy="steps", save_steps=2, save_total_limit=1)
+    ((step, report),) = reported()
+    assert (step, report.outcome) == (4, "refused")
+    assert "save_total_limit=1 would delete checkpoint-2" in report.detail
+
+
 def test_skip_update_leaves_the_weights_as_they_are(train, alarm, tmp_path):
     """The third of three updates is skipped: the weights are those of two updates, at the learning rates of three."""
     alarm(1)

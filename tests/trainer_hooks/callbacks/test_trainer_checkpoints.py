@@ -29,6 +29,15 @@ def test_the_newest_that_was_judged_and_lies_before_the_alert_is_healthy(saved, 
     assert checkpoints.healthy(judged_step=None, before=9) is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "before", "lost"),
+    [(None, 5, None), (0, 5, None), (1, 5, None), (2, 5, 4), (3, 5, None), (1, 9, 6), (1, 2, None)],
+)
+def test_saving_does_not_lose_the_newest_from_before_the_alert(saved, limit, before, lost):
+    """Of 2, 4 and 6 the limit keeps the newest ones, and one more deletes the oldest of these."""
+    assert saved(2, 4, 6).step_lost_by_saving(limit=limit, before=before) == lost
+
+
 def test_one_that_is_gone_is_no_way_back(saved, tmp_path):
     """A checkpoint that `save_total_limit` has removed is not named; all that are left may be from after the alert."""
     checkpoints = saved(2, 4, 6)

@@ -26,10 +26,28 @@ class TrainerCheckpoints:
         self._named_before: str | None = named
         self._resumed_step = 0 if named_step < resumed_step else resumed_step
         self._steps = [resumed_step] if resumed_step else []
+        self._saved = list(self._steps)
 
-    def note(self, step: int) -> None:
-        """Record that the checkpoint of a step was saved."""
-        self._steps.append(step)
+    def note(self, step: int, *, may_be_healthy: bool = True) -> None:
+        """Record that the checkpoint of a step was saved; one of a run that is sick is never healthy."""
+        self._saved.append(step)
+        if may_be_healthy:
+            self._steps.append(step)
+
+    def step_lost_by_saving(self, *, limit: int | None, before: int) -> int | None:
+        """Return the newest saved step before another if one more checkpoint makes the Trainer delete it, else None.
+
+        The result is the same on every rank, because it depends on no verdict.
+
+        Args:
+            limit: The number of checkpoints that the Trainer keeps; None or 0 where it keeps all.
+            before: The step at which the alert opened.
+        """
+        newest = max((step for step in self._saved if step < before), default=None)
+        if not limit or newest is None:
+            return None
+        later = sum(step > newest for step in self._saved)
+        return newest if later == limit - 1 else None
 
     def forget_after(self, judged_step: int | None) -> None:
         """Forget what was saved after the newest healthy step of a run that is sick now, even if it recovers later."""

@@ -57,8 +57,7 @@ class TrainerActions:
 
     def note_checkpoint(self, state: TrainerState) -> None:
         """Record a checkpoint, unless the run is known to be sick; later answers decide whether it was healthy."""
-        if self._may_be_healthy():
-            self._checkpoints.note(state.global_step)
+        self._checkpoints.note(state.global_step, may_be_healthy=self._may_be_healthy())
 
     def _may_be_healthy(self) -> bool:
         return self._monitor.phase in (*HEALTHY_PHASES, "unknown")
@@ -90,8 +89,8 @@ class TrainerActions:
     def _do(self, decision: Decision, state: TrainerState, control: TrainerControl) -> str | None:
         """Carry out a decision, or return the reason for its refusal, which is the same on every rank."""
         if decision.action == "checkpoint":
-            control.should_save = True
-        elif decision.action == "skip_update":
+            return self._save(decision.alert.opened_step, control)
+        if decision.action == "skip_update":
             if updates_in_backward(self._trainer):
                 return "an update cannot be left out where the backward pass makes it (DeepSpeed, LOMO, layer-wise)"
             if self._trainer.accelerator.scaler is not None:
@@ -113,4 +112,12 @@ class TrainerActions:
                         judged_step=self._monitor.healthy_step, before=decision.alert.opened_step
                     )
                     self._checkpoints.write_stop_file(state.global_step, reason=decision.reason, healthy=healthy)
+        return None
+
+    def _save(self, opened_step: int, control: TrainerControl) -> str | None:
+        limit = self._trainer.args.save_total_limit
+        lost = self._checkpoints.step_lost_by_saving(limit=limit, before=opened_step)
+        if lost is not None:
+            return f"save_total_limit={limit} would delete checkpoint-{lost}, the newest from before the alert"
+        control.should_save = True
         return None
