@@ -25,7 +25,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.process_exit import ProcessExit
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputed import Recomputed
-from trainer_hooks.recording.action_requests import RequestReceiver
+from trainer_hooks.recording.action_requests import NO_ACTOR, RequestReceiver
 from trainer_hooks.recording.batches import BatchBuilder
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.inputs import InputReader
@@ -116,7 +116,7 @@ class Monitor:
         sending_queue = SendingQueue(self.drops, spool=spool)
         # The policy does not receive an alert that has stopped firing, because it is no reason to act any more.
         on_passed = [on_alert] if on_alert else []
-        listeners = [*([policy.consider] if policy else []), *on_passed]
+        listeners = [*([policy.consider, self._warn_without_actor] if policy else []), *on_passed]
         self._requests = RequestReceiver(policy, reports=settings.rank == 0)
         self._health = RunHealth(
             settings.attempt, self.drops, listeners, on_passed=on_passed, on_request=self._requests.consider
@@ -337,6 +337,10 @@ class Monitor:
     def _silence(self) -> None:
         self._is_silent, self._why_silent = True, MADE_ELSEWHERE
         self._processor.detach_after_fork()
+
+    def _warn_without_actor(self, _alert: AlertNotice) -> None:
+        if not self._requests.is_acting:
+            self.drops.warn("actions", f"AN ALERT LEADS TO NO ACTION, because {NO_ACTOR}", once=True)
 
     def _update_health(self, receipt: Receipt, body: bytes) -> None:
         self._health.update(receipt, decode_batch(body).attempt)

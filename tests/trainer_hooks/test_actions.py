@@ -139,6 +139,7 @@ def test_texts_of_the_collector_are_one_printable_line_in_the_log_of_the_trainer
     ActionPolicy({"critical": "stop"}).consider(msgspec.structs.replace(alert, severity="critical"))
     policy = ActionPolicy({}, dry_run=False, requests=["stop"])
     receiver = RequestReceiver(policy, reports=True)
+    receiver.begin_acting()
     receiver.consider(msgspec.structs.replace(asked, by=hostile, alert=alert))
     receiver.consider(msgspec.structs.replace(asked, by=hostile, action=hostile))
     messages = [record.getMessage() for record in caplog.records]

@@ -11,12 +11,15 @@ from trainer_hooks.recording.health import MAX_REQUESTS
 from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import Action, ActionOutcome, ActionReport, ActionRequest
 
-__all__ = ["MAX_REPORTS", "RequestReceiver"]
+__all__ = ["MAX_REPORTS", "NO_ACTOR", "RequestReceiver"]
 
 MAX_REPORTS: Final = 50  # reports of a record; a collector refuses a record with more than 100
 # Reports that wait while every step is dropped: as many as one receipt can bring. The oldest are dropped.
 MAX_WAITING: Final = MAX_DECISIONS + MAX_REQUESTS
 
+NO_ACTOR: Final = (
+    "nothing in this program carries out actions: train with LoopWatch, or with the callback of transformers or TRL"
+)
 ENDED_BEFORE: Final = "the training that it was about ended before it was carried out"
 
 logger = logging.getLogger("trainer_hooks")
@@ -28,26 +31,29 @@ class RequestReceiver:
     Args:
         policy: Decides; None for a trainer that was not set up to take requests.
         reports: Whether this rank answers for all of them.
+
+    Attributes:
+        is_acting: Whether something in this process carries out what the policy decides.
     """
 
     def __init__(self, policy: ActionPolicy | None, *, reports: bool) -> None:
         self._policy = policy
         self._reports_here = reports
         self._reports: deque[ActionReport] = deque(maxlen=MAX_WAITING)
-        self._is_acting = False
+        self.is_acting = False
 
     def begin_acting(self) -> None:
         """Refuse the decisions that an earlier training has left; called in the training thread when one begins."""
-        if self._is_acting and self._policy is not None:
+        if self.is_acting and self._policy is not None:
             left = [decision.report("refused", ENDED_BEFORE) for decision in self._policy.take_due()]
             self.add_reports(left if self._reports_here else ())
-        self._is_acting = True
+        self.is_acting = True
 
     def consider(self, request: ActionRequest) -> None:
         """Decide about a request; called in the exporter's thread."""
         refusal: str | None = "this trainer takes no requests; ActionPolicy(requests=...) lists those that it takes"
         if self._policy is not None:
-            refusal = self._policy.consider_request(request)
+            refusal = self._policy.consider_request(request) if self.is_acting else NO_ACTOR
         self._report(request, "received" if refusal is None else "refused", refusal or "")
         if refusal is not None:
             asked = printable(f"{request.by} has asked for {request.action}")

@@ -29,6 +29,7 @@ def trained(training, asked, **options):
     """A trainer whose steps make the alert fire, until the test ends the trainer."""
     found = asked()
     monitor = training(found.live, **options)
+    monitor.begin_acting()
     steps = itertools.count()
 
     def make_step(*actions):

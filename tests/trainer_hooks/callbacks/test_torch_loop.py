@@ -201,6 +201,20 @@ def test_a_loop_that_has_gone_back_is_not_sent_back_again_by_an_alert_of_the_ste
     assert collector.batches[-1].attempt == collector.batches[0].attempt + 1
 
 
+def test_an_alert_is_said_to_lead_to_no_action_where_nothing_carries_it_out(optimizer, connect, collector, caplog):
+    """A loop that only logs its steps is told once, and one with a watch is not."""
+    alert = AlertNotice(id="a", kind="run_collapsed", severity="critical", opened_step=1, summary="s")
+    collector.receipt = lambda batch: Receipt(run_id="r", accepted=len(batch.records), alerts=[alert])
+    policy = ActionPolicy({"critical": "stop"}, dry_run=False)
+    with connect(run="logged", actions=policy) as monitor:
+        monitor.log_step(1, {"reward/mean": 0.0})
+    assert "AN ALERT LEADS TO NO ACTION" in caplog.text
+    caplog.clear()
+    with LoopWatch(optimizer, connect(run="watched", actions=policy)):
+        step(optimizer)
+    assert "AN ALERT LEADS TO NO ACTION" not in caplog.text
+
+
 def test_a_loop_that_steps_several_times_a_batch_reads_every_decision_once(optimizer, connect):
     """A decision stays until the first step after it was read, and may be read several times until then."""
     monitor = connect(actions=ActionPolicy({"critical": "stop"}, dry_run=False))
