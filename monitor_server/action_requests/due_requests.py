@@ -7,15 +7,16 @@ from typing import Final
 
 import msgspec
 
-from monitor_server.action_requests.requesting import REQUEST_SECONDS, end_request
+from monitor_server.action_requests.requesting import REQUEST_SECONDS, RequestState, end_request
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from trainer_hooks import wire
 
-__all__ = ["RequestDelivery", "end_requests_of_process"]
+__all__ = ["RequestDelivery", "end_requests_of_process", "end_undelivered_requests"]
 
 # The longest delay until a request of another collector is found; a trainer sends every second.
 READ_SECONDS: Final = 0.5
+WENT_BACK: Final = "the run went back to an earlier step before the trainer received it; ask again"
 RESTARTED: Final = "the trainer was started again before it answered, and the new process is not asked"
 
 
@@ -76,3 +77,10 @@ def end_requests_of_process(repositories: Repositories, run_id: str, *, now: flo
     """End the requests to a process that is gone: they were not meant for its successor."""
     for request in repositories.action_requests.open_of_run(run_id):
         end_request(repositories, request, why=RESTARTED, now=now)
+
+
+def end_undelivered_requests(repositories: Repositories, run_id: str, *, now: float) -> None:
+    """End the requests that no receipt will bring, because their attempt was over before the trainer received them."""
+    for request in repositories.action_requests.open_of_run(run_id):
+        if request.state == RequestState.REQUESTED:
+            end_request(repositories, request, why=WENT_BACK, now=now)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from monitor_server.action_requests.due_requests import end_requests_of_process
+from monitor_server.action_requests.due_requests import end_requests_of_process, end_undelivered_requests
 from monitor_server.ingest.record_log.config_changes import describe_changes
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -57,6 +57,8 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
         is_hello = batch.config is not None and not batch.records and batch.end is None
         if is_hello:
             end_requests_of_process(repositories, run.id, now=now)
+        elif is_newer:
+            end_undelivered_requests(repositories, run.id, now=now)
         if is_hello and run.ended is not None:
             _continue(run, now=now)
         if batch.end is not None and run.ended != batch.end:

@@ -269,6 +269,21 @@ def test_a_trainer_refuses_a_request_whose_time_is_over(training, asked):
 
 
 @sqlite_only
+def test_a_request_made_before_the_run_went_back_does_not_block_the_next_one(asked):
+    """No receipt brings it any more; the alert of the new attempt can be asked about at once."""
+    found = asked()
+    found.ask("stop")
+    found.step(0, attempt=2)
+    (request,) = found.requests()
+    assert request["state"] == "expired"
+    assert "went back" in request["detail"]
+    (alert,) = eventually(lambda: found.live.get("/alerts", state="firing")["items"])
+    again = Asked(found.live, alert["id"])
+    assert again.ask("stop").status == 200
+    assert [each["action"] for each in found.step(1, attempt=2)] == ["stop"]
+
+
+@sqlite_only
 def test_a_run_that_ends_answers_what_was_asked_of_it(asked):
     """Nobody is left to act; a trainer that acted and ended has answered before."""
     found = asked()
