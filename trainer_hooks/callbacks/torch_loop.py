@@ -20,7 +20,7 @@ from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, Repo
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
 from trainer_hooks.ranks.agreement import make_coordinator
-from trainer_hooks.ranks.coordinators import Coordinator, SingleProcessCoordinator
+from trainer_hooks.ranks.coordinators import LEFT_BEHIND, Coordinator, SingleProcessCoordinator
 from trainer_hooks.ranks.process_group import find_world_size
 from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import ActionReport
@@ -29,7 +29,6 @@ __all__ = ["LoopWatch"]
 
 # The detail of an action that is left to the loop; this module cannot find out whether the loop has carried it out.
 DELEGATED = "handed to the loop, which carries it out itself"
-LEFT_BEHIND = "the loop has gone back to before the step at which this alert opened"
 
 
 class LoopWatch:
@@ -142,6 +141,7 @@ class LoopWatch:
         """
         with self._guard:
             self._step, self._has_gone_back = int(step), True
+            self._coordinator.go_back(self._step)
         self._scalars, self._rollouts, self._decisions = {}, None, []
         self._recomputed = []
 

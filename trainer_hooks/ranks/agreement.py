@@ -12,7 +12,7 @@ group itself was built:
 3. If a rank never receives the alert, nothing is fixed. Rank 0 refuses after some seconds and some steps, because no
    rank can answer another within one step of several minutes. Then no rank acts.
 4. If a person's request expires by rank 0's clock before its step is fixed, rank 0 refuses it for all ranks. Once the
-   step is fixed, the request is carried out.
+   step is fixed, the request is carried out. Rank 0 likewise refuses what is about steps that the loop has left behind.
 
 Steps are counted here from the first one that a rank has ended, because a loop that goes back gives the same number to
 several. The ranks must have begun with the same step: one that began with another sees no proposal of rank 0.
@@ -35,6 +35,7 @@ from torch import distributed
 from trainer_hooks.actions import Decision
 from trainer_hooks.ranks.coordinators import (
     EXPIRED,
+    LEFT_BEHIND,
     Coordinator,
     RefusingCoordinator,
     SettledDecision,
@@ -73,6 +74,7 @@ class _OpenDecision:
     decision: Decision
     opened_at: float
     opened_after: int
+    is_left_behind: bool = False
     is_armed: bool = False
     is_proposed: bool = False
     after_step: int | None = None
@@ -110,6 +112,7 @@ class StoreCoordinator:
         self._open: dict[str, _OpenDecision] = {}
         self._first_step: int | None = None
         self._steps = 0
+        self._has_gone_back = False
 
     @classmethod
     def of_process_group(cls) -> Self:
@@ -131,7 +134,8 @@ class StoreCoordinator:
                 settled.append(SettledDecision(decision, is_reported_here=self._rank == 0))
             else:
                 key = f"from step {self._first_step}/{decision.key}"
-                self._open[key] = _OpenDecision(decision, self._clock(), self._steps)
+                is_left_behind = self._has_gone_back and decision.is_left_behind(step)
+                self._open[key] = _OpenDecision(decision, self._clock(), self._steps, is_left_behind)
         for key, item in sorted(self._open.items()):
             try:
                 refusal = self._coordinate(key, item) if self._rank == 0 else self._follow(key, item)
@@ -146,16 +150,22 @@ class StoreCoordinator:
                 settled.append(SettledDecision(item.decision, refusal, is_reported_here))
         return without_lost_rollbacks(settled)
 
+    def go_back(self, step: int) -> None:
+        """Refuse what is open about the steps left behind; rank 0 does, because each rank opens it at another step."""
+        self._has_gone_back = True
+        for item in self._open.values():
+            item.is_left_behind = item.is_left_behind or item.decision.is_left_behind(step)
+
     def _coordinate(self, key: str, item: _OpenDecision) -> str | None:
         """Propose, and fix the step when all ranks are armed; return a refusal if a rank is not armed in time."""
         if item.after_step is not None:
             return None
         item.is_armed = True
-        if item.decision.has_expired(self._clock()):
+        if item.is_left_behind or item.decision.has_expired(self._clock()):
             # The refusal comes first: a rank that sees the proposal then finds it.
             self._store.set(f"{key}/after", REFUSED)
             self._store.set(f"{key}/proposed", "")
-            return EXPIRED
+            return LEFT_BEHIND if item.is_left_behind else EXPIRED
         if not item.is_proposed:
             self._store.set(f"{key}/proposed", "")
             item.is_proposed = True

@@ -9,6 +9,7 @@ from trainer_hooks.actions import Decision
 
 __all__ = [
     "EXPIRED",
+    "LEFT_BEHIND",
     "Coordinator",
     "RefusingCoordinator",
     "SettledDecision",
@@ -17,6 +18,7 @@ __all__ = [
 ]
 
 EXPIRED: Final = "expired: its time limit had passed before the end of a step"
+LEFT_BEHIND: Final = "the loop has gone back to before the step at which this alert opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,9 @@ class Coordinator(Protocol):
         Every rank calls this after every step.
         """
 
+    def go_back(self, step: int) -> None:
+        """Refuse the open decisions about alerts that opened at ``step``, which the loop makes next, or later."""
+
 
 class SingleProcessCoordinator:
     """Settles decisions of a single process.
@@ -61,6 +66,9 @@ class SingleProcessCoordinator:
             [SettledDecision(decision, EXPIRED if decision.has_expired(now) else None) for decision in decisions]
         )
 
+    def go_back(self, step: int) -> None:
+        """Do nothing: no decision is open after a step."""
+
 
 class RefusingCoordinator:
     """Refuses decisions of several processes that cannot agree.
@@ -75,6 +83,9 @@ class RefusingCoordinator:
     def settle(self, decisions: Iterable[Decision], step: int) -> list[SettledDecision]:
         """Refuse all decisions."""
         return [SettledDecision(decision, self._reason) for decision in decisions]
+
+    def go_back(self, step: int) -> None:
+        """Do nothing: no decision is open after a step."""
 
 
 def without_lost_rollbacks(settled: list[SettledDecision]) -> list[SettledDecision]:

@@ -41,6 +41,31 @@ class Rank:
                 self.refused.add(settled.decision.alert.id)
 
 
+def test_one_collapse_leads_to_one_rollback_although_the_ranks_agree_late():
+    """Alert b is open when the loops go back to step 3, c comes at once after that, and a new alert counts."""
+    store = HashStore()
+    ranks = [StoreCoordinator(store, rank=rank, world_size=2) for rank in range(2)]
+
+    def rollback(name, opened_step):
+        return Decision(
+            "rollback", AlertNotice(name, kind="k", severity="critical", opened_step=opened_step, summary="s")
+        )
+
+    def end_step(step, *new):
+        first, second = (
+            [(each.decision.alert.id, each.refusal is None) for each in rank.settle(new, step)] for rank in ranks
+        )
+        assert [name for name, is_due in first if is_due] == [name for name, is_due in second if is_due]
+        return dict(first)
+
+    assert [end_step(4, rollback("a", 3)), end_step(5), end_step(6, rollback("b", 3))] == [{}, {}, {"a": True}]
+    for rank in ranks:
+        rank.go_back(3)
+    settled = end_step(3, rollback("c", 3)) | end_step(4)
+    assert settled == {"b": False, "c": False}
+    assert [end_step(5, rollback("new", 4)), end_step(6), end_step(7)] == [{}, {}, {"new": True}]
+
+
 @given(data=st.data(), world_size=st.integers(2, 4))
 def test_all_ranks_act_after_the_same_step_whichever_alerts_they_receive(data, world_size):
     """All ranks act after the same step, where a rank ends a step only after all have entered it."""
