@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import urllib3
@@ -54,12 +54,16 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def python_process(arguments: Sequence[str]) -> Iterator["subprocess.Popen[bytes]"]:
+def python_process(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
     """Start a Python process and end it with the block: SIGTERM first, SIGKILL after ten seconds.
 
-    It has its own session, so that the terminal's Ctrl-C does not reach it and the processes end in our order.
+    It has its own session, so that the terminal's Ctrl-C does not reach it and the processes end in our order. Without
+    an environment it has that of this process.
     """
-    process = subprocess.Popen([sys.executable, *arguments], start_new_session=True)  # noqa: S603 - our own modules
+    command = [sys.executable, *arguments]
+    process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603 - our own modules
     try:
         yield process
     finally:

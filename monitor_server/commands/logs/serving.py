@@ -1,5 +1,6 @@
 """`rlvitals check --serve`: the runs in a separate dashboard, kept until Ctrl-C or SIGTERM."""
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from monitor_server.importers.protocol import LogError, RecordedLog
 __all__ = ["serve_logs"]
 
 PROJECT = "check"
+PREFIX = "RLVITALS_"
+KEPT = ("RLVITALS_LOG_LEVEL", "RLVITALS_LOG_FORMAT")
 
 
 def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int:
@@ -30,7 +33,7 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="rlvitals-check-") as folder:
         database = f"sqlite:///{Path(folder) / 'check.db'}"
-        with python_process(collector_arguments(port, database)) as collector:
+        with python_process(collector_arguments(port, database), _environment()) as collector:
             if not wait_until_ready(url, collector):
                 raise CommandError("the collector did not start to listen; its last lines are printed above")
             has_steps = False
@@ -44,3 +47,13 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int
                 return 1
             say(f"The dashboard is at {url} until Ctrl-C; nothing of it is kept.")
             return collector.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without the settings of a collector: this one must notify nobody, and remove nothing.
+
+    Settings are read from variables in capital and in small letters.
+    """
+    return {
+        name: value for name, value in os.environ.items() if not name.upper().startswith(PREFIX) or name.upper() in KEPT
+    }

@@ -456,8 +456,12 @@ def test_a_terminal_without_unicode_gets_letters(tmp_path):
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
-    """`--serve` starts its own collector, sends it the run, and keeps nothing after Ctrl-C or SIGTERM."""
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    """`--serve` starts its own collector, sends it the run, and keeps nothing after Ctrl-C or SIGTERM.
+
+    A collector with one of these settings would end at its start, or would not show the run.
+    """
+    settings = {"RLVITALS_ROLE": "ingest", "RLVITALS_NOTIFICATIONS": "gone.toml", "rlvitals_rules_file": "gone.toml"}
+    environment = os.environ | {"TMPDIR": str(tmp_path)} | settings
     log, begun = write(tmp_path / "trainer_state.json", dies_at=20), tmp_path / "begun.log"
     begun.write_text("nothing was logged yet\n" * 5)
     readable, writable = os.pipe()
