@@ -104,7 +104,7 @@ def run(
             _print_passed_over(passed_over)
             if serve:
                 _refuse(asked, "--serve opens a dashboard", ["--json", "--html", "--fail-on"])
-                return _serve(logs, overrides)
+                return _serve(logs, overrides, calibration)
             examinations = _examine(logs, overrides, calibration, passed_over)
         except LogError as failure:
             raise CommandError(str(failure)) from failure
@@ -143,12 +143,13 @@ def _print_passed_over(reasons: Sequence[str]) -> None:
         error(f"{len(reasons) - PASSED_OVER_SHOWN} other files and folders were passed over")
 
 
-def _serve(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int:
+def _serve(logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibration: Path | None) -> int:
     # The collector runs without dash, and would have no page to open.
     require_libraries("check --serve", "uvicorn", "dash", extras="server,dashboard")
     from monitor_server.commands.logs.serving import serve_logs  # noqa: PLC0415 - needs the extra of the server
 
-    return serve_logs(logs, overrides)
+    load_calibration(calibration)  # an unusable one is refused before a collector starts
+    return serve_logs(logs, overrides, calibration)
 
 
 def _examine(

@@ -25,7 +25,7 @@ PREFIX = "RLVITALS_"
 KEPT = ("RLVITALS_LOG_LEVEL", "RLVITALS_LOG_FORMAT")
 
 
-def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int:
+def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibration: Path | None) -> int:
     """Start a collector on a database that is removed at the end, send it the runs, and wait for Ctrl-C or SIGTERM."""
     interrupt_on_signals()
     with bind("127.0.0.1", 0) as free:
@@ -33,7 +33,7 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="rlvitals-check-") as folder:
         database = f"sqlite:///{Path(folder) / 'check.db'}"
-        with python_process(collector_arguments(port, database), _environment()) as collector:
+        with python_process(collector_arguments(port, database), _environment(calibration)) as collector:
             if not wait_until_ready(url, collector):
                 raise CommandError("the collector did not start to listen; its last lines are printed above")
             has_steps = False
@@ -49,11 +49,12 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str]) -> int
             return collector.wait()
 
 
-def _environment() -> dict[str, str]:
+def _environment(calibration: Path | None) -> dict[str, str]:
     """Return the environment without the settings of a collector: this one must notify nobody, and remove nothing.
 
     Settings are read from variables in capital and in small letters.
     """
-    return {
+    given = {} if calibration is None else {f"{PREFIX}CALIBRATION": str(calibration)}
+    return given | {
         name: value for name, value in os.environ.items() if not name.upper().startswith(PREFIX) or name.upper() in KEPT
     }

@@ -15,6 +15,7 @@ import pytest
 import urllib3
 
 from monitor_server.commands.main import main
+from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from monitor_server.log_check import assert_healthy
 from monitor_server.log_check.backtest import backtest
 from tests import warm
@@ -462,11 +463,13 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
     """
     settings = {"RLVITALS_ROLE": "ingest", "RLVITALS_NOTIFICATIONS": "gone.toml", "rlvitals_rules_file": "gone.toml"}
     environment = os.environ | {"TMPDIR": str(tmp_path)} | settings
+    calibration = tmp_path / "calibration.json"
+    calibration.write_text(json.dumps({"id": "own-1", "detectors": DETECTOR_VERSION, "profiles": {}}))
     log, begun = write(tmp_path / "trainer_state.json", dies_at=20), tmp_path / "begun.log"
     begun.write_text("nothing was logged yet\n" * 5)
     readable, writable = os.pipe()
     with open(readable) as output:  # noqa: PTH123 - a descriptor, not a path
-        command = ["-m", "monitor_server", "check", str(begun), str(log), "--serve"]
+        command = ["-m", "monitor_server", "check", str(begun), str(log), "--serve", "--calibration", str(calibration)]
         process = warm.start(command, env=environment, stdout=writable)
         os.close(writable)
         try:
@@ -474,12 +477,21 @@ def test_a_checked_log_opens_in_a_dashboard(tmp_path, ending):
             url = opened.split()[4]
             (run,) = json.loads(urllib3.request("GET", f"{url}/api/v1/runs", timeout=30).data)["items"]
             assert (run["project"], run["status"], run["last_step"]) == ("check", "finished", 30)
+            path = f"/api/v1/runs/{run['id']}/expected-ranges"
+            assert json.loads(urllib3.request("GET", f"{url}{path}", timeout=30).data)["calibration"] == "own-1"
             os.kill(process.pid, ending)
             output.read()
             assert process.wait(60) == 0
         finally:
             process.kill()
-    assert {path.name for path in tmp_path.iterdir()} == {"begun.log", "trainer_state.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"begun.log", "calibration.json", "trainer_state.json"}
+
+
+def test_a_calibration_that_is_not_there_opens_no_dashboard(tmp_path, capsys):
+    """It would show the alerts of other thresholds."""
+    status, printed = check(capsys, write(tmp_path / "trainer_state.json"), "--serve", "--calibration", "gone.json")
+    assert (status, printed.out) == (1, "")
+    assert "the calibration must be a file that `rlvitals calibrate` wrote" in printed.err
 
 
 @pytest.mark.parametrize(
