@@ -363,6 +363,16 @@ def test_a_log_that_is_being_written_is_followed_until_it_fails(tmp_path):
         assert steps == sorted(steps, key=int), "a finding is printed before a newer step"
 
 
+@pytest.mark.parametrize(("status", "cancelled"), [(0, ""), (1, ""), (2, ""), (3, "123\n"), (130, ""), (143, "")])
+def test_the_documented_check_beside_a_training_ends_it_only_at_an_alarm(status, cancelled):
+    """A wrong option, a full disk or Ctrl-C ends the check, and says nothing about the training."""
+    blocks = (Path(__file__).parents[4] / "docs/check.md").read_text().split("```")
+    (lines,) = [block.removeprefix("sh") for block in blocks if "scancel" in block]
+    script = f'rlvitals() {{ return {status}; }}\nscancel() {{ echo "$1"; }}\n{lines}'
+    done = subprocess.run(["sh", "-e", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == cancelled
+
+
 @pytest.mark.parametrize(
     ("kept", "refused"),
     [
