@@ -37,9 +37,11 @@ EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
 DETAILED = 3
 PASSED_OVER_SHOWN = 20
+SAVING = ("--gpus", "--step-seconds")
 # Larger numbers are mistakes, and infinity would be reported as saved hours.
 MOST_GPUS, MOST_SECONDS = 10**7, 1e7
 QUIET_SECONDS = 1.0
+INTERVAL_SECONDS = 5.0
 MOST_INTERVAL_SECONDS = 86_400.0  # a day; the clock of the system cannot wait for ever
 
 
@@ -82,28 +84,36 @@ def run(
     serve: Annotated[bool, typer.Option("--serve", help="Open the runs in the dashboard.")] = False,
     following: Annotated[bool, typer.Option("--follow", help="Watch a log that is being written.")] = False,
     interval: Annotated[
-        float,
-        typer.Option(min=0.05, max=MOST_INTERVAL_SECONDS, help="With --follow: seconds between two reads of the log."),
-    ] = 5.0,
+        float | None,
+        typer.Option(
+            min=0.05,
+            max=MOST_INTERVAL_SECONDS,
+            help="With --follow: seconds between two reads of the log.",
+            show_default=f"{INTERVAL_SECONDS:g}",
+        ),
+    ] = None,
 ) -> int:
     """Check logs; the exit status is 0 unless --fail-on determines another one."""
     with resources.as_file(resources.files("monitor_server.log_check") / "sample") as folder:
         given = [*(paths or []), *([folder / "search-agent.jsonl.gz"] if sample else [])]
         _require(given)
-        reports = {"--json": as_json, "--html": html is not None, "--serve": serve, "--fail-on": fail_on is not None}
-        asked = [option for option, is_asked in reports.items() if is_asked]
+        options: dict[str, object] = {"--json": as_json, "--html": html, "--serve": serve, "--fail-on": fail_on}
+        options |= {"--gpus": gpus, "--step-seconds": step_seconds, "--interval": interval}
+        asked = [option for option, value in options.items() if value is not None and value is not False]
         try:
             overrides = parse_overrides(names or [])
             if following:
-                _refuse(asked, "--follow prints a line for each change", ["--json", "--html", "--serve"])
-                return _follow(given, overrides, interval, EngineFactory(load_calibration(calibration)), fail_on)
+                _refuse(asked, "--follow prints a line for each change", ["--json", "--html", "--serve", *SAVING])
+                seconds = interval or INTERVAL_SECONDS
+                return _follow(given, overrides, seconds, EngineFactory(load_calibration(calibration)), fail_on)
+            _refuse(asked, "a check without --follow reads the logs once", ["--interval"])
             passed_over: list[str] = []
             logs = find_logs(given, list(overrides.values()), passed_over.append)
             if html is not None:
                 require_place(html, logs)
             _print_passed_over(passed_over)
             if serve:
-                _refuse(asked, "--serve opens a dashboard", ["--json", "--html", "--fail-on"])
+                _refuse(asked, "--serve opens a dashboard", ["--json", "--html", "--fail-on", *SAVING])
                 return _serve(logs, overrides, calibration)
             examinations = _examine(logs, overrides, calibration, passed_over)
         except LogError as failure:

@@ -382,6 +382,8 @@ def test_the_documented_check_beside_a_training_ends_it_only_at_an_alarm(status,
         (("--serve",), ("--json",)),
         (("--serve",), ("--html", "report.html")),
         (("--serve",), ("--fail-on", "critical")),
+        (("--follow",), ("--gpus", "8")),
+        (("--serve",), ("--step-seconds", "0")),
     ],
 )
 def test_following_and_serving_refuse_what_they_do_not_do(tmp_path, capsys, kept, refused):
@@ -389,6 +391,13 @@ def test_following_and_serving_refuse_what_they_do_not_do(tmp_path, capsys, kept
     write(tmp_path / "trainer_state.json")
     assert main(["check", str(tmp_path), *kept, *refused]) == 1
     assert f"and cannot be combined with {refused[0]}" in capsys.readouterr().err
+
+
+def test_a_time_between_two_looks_is_refused_where_the_log_is_read_once(tmp_path, capsys):
+    """Who gives it believes that the log is being watched."""
+    status, printed = check(capsys, write(tmp_path / "trainer_state.json"), "--interval", "7")
+    assert (status, printed.out) == (1, "")
+    assert "a check without --follow reads the logs once and cannot be combined with --interval" in printed.err
 
 
 def test_a_test_asserts_that_a_log_is_healthy(tmp_path):
