@@ -13,7 +13,7 @@ __all__ = ["Fingerprint", "KnownRuns", "SameRun", "is_same_run"]
 # learning rate, is the same in many runs.
 MEASURED = ("reward/mean", "grad/norm", "entropy/mean", "loss/policy", "kl/ref", "length/mean")
 ROUNDING = 2e-3  # relative; logs in text have four digits or more, and TensorBoard has seven
-LEAST_ROWS, LEAST_VALUES = 10, 8  # common rows of a signal, and values among them that differ by more than rounding
+LEAST_ROWS, LEAST_VALUES = 10, 8  # common rows of a signal, and different values among those that agree
 LEAST_SHARE = 0.95  # of the common rows that must agree: runs that were forked agree up to the fork
 MOST_ROWS = 512  # of a signal; beyond this number, those with the lowest places are kept
 PLACES = 1 << 32
@@ -122,5 +122,6 @@ def _agree(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
             differing += 1
             if differing > most:
                 return False
-        values.add(f"{a:.2e}")
+        else:  # a reward that stays 1 agrees in all runs, and only its first rows tell them apart
+            values.add(f"{a:.2e}")
     return len(steps) >= LEAST_ROWS and len(values) >= LEAST_VALUES

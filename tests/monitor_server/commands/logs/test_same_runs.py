@@ -68,6 +68,19 @@ def test_runs_of_one_constant_or_a_few_equal_values_are_not_the_same():
     assert not is_same_run(*runs)
 
 
+def test_runs_whose_rewards_reach_the_same_limit_are_not_the_same():
+    """They learn in a few different rows, and then all have the reward 1; two logs of one of them are the same."""
+    runs = []
+    for seed in (1, 2, 1):
+        draw = random.Random(seed)  # noqa: S311 - synthetic telemetry
+        runs.append(Fingerprint())
+        for step in range(400):
+            reward = 0.2 + step / 20 + draw.gauss(0.0, 0.05) if step < 13 else 1.0
+            runs[-1].update(Observation(step=step, signals={"reward/mean": reward}))
+    assert not is_same_run(runs[0], runs[1])
+    assert is_same_run(runs[0], runs[2])
+
+
 @pytest.mark.parametrize("rich_first", [False, True])
 def test_of_two_formats_the_one_with_more_signals_counts(rich_first):
     """Its alarms are those that a live run with these signals has."""
