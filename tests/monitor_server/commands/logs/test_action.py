@@ -79,6 +79,14 @@ def test_the_action_maps_keys_a_line_each_and_reads_no_input_as_shell(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+def test_the_summary_says_why_a_log_could_not_be_read(tmp_path):
+    """The errors of the check stand in it as its report does; a map of blanks is no map."""
+    done, output, summary = run_action(tmp_path, path="gone.json", map="  \n")
+    assert (done.returncode, output) == (1, "status=1\n")
+    assert "rlvitals: " in summary
+    assert "gone.json" in summary
+
+
 def test_the_action_refuses_an_empty_path(tmp_path):
     """An unset variable of the workflow would check the whole checkout."""
     (tmp_path / "output").touch()
