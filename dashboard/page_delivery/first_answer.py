@@ -55,7 +55,11 @@ class FirstAnswer:
         path = scope.get(ASKED_PATH, "/")
         before, after = self._document.split(FIRST_VIEW)
         before = before.replace(HEAD, _links(SCRIPT.findall(after), is_charted=CHARTED.fullmatch(path) is not None))
-        headers = [(b"content-type", b"text/html; charset=utf-8"), (b"vary", b"accept-encoding")]
+        headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"cache-control", _caching(scope)),
+            (b"vary", b"accept-encoding"),
+        ]
         squeeze = zlib.compressobj(wbits=GZIP) if accepts_gzip(scope) else None
         if squeeze:
             headers.append((b"content-encoding", b"gzip"))
@@ -73,6 +77,12 @@ class FirstAnswer:
         if squeeze:
             body = squeeze.compress(body) + squeeze.flush()
         await send({"type": "http.response.body", "body": body})
+
+
+def _caching(scope: Scope) -> bytes:
+    """Return who may keep the page: a browser for the button Back, but not what a person had to sign in for."""
+    is_open = not any(name in (b"authorization", b"cookie") for name, _ in scope["headers"])
+    return b"private, no-cache" if is_open else b"no-store"
 
 
 def _links(scripts: Sequence[str], *, is_charted: bool) -> str:

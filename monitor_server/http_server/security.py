@@ -11,7 +11,7 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - The bytes of a body are counted while it is read, on every route, and those of all bodies together.
 - Every request has an id, which its response names.
 - Every response forbids framing, sniffing of types, and foreign scripts.
-- No cache keeps a response that does not say that it is public: the next person at a browser or a proxy could read it.
+- No cache keeps a response that does not say for whom: the next person at a browser or a proxy could read it.
 """
 
 import functools
@@ -290,7 +290,7 @@ def _with_headers(send: Send, request_id: str) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             given = [(name.lower(), value) for name, value in message.get("headers", ())]
-            given = [each for each in given if each[0] != CACHE_CONTROL or each[1].startswith(b"public")]
+            given = [each for each in given if each[0] != CACHE_CONTROL or each[1].startswith((b"public", b"private"))]
             names = {name for name, _ in given}
             added = [(name, value) for name, value in RESPONSE_HEADERS.items() if name not in names]
             message = {**message, "headers": [*given, *added, (HEADER, request_id.encode())]}

@@ -20,7 +20,7 @@ VERDICT_SECONDS = 60
 def commands():
     """Return the lines of the README's block that installs rlvitals and checks a log, without their comments."""
     (block,) = re.findall(
-        r"((?:^    .*\n)*^    pip install rlvitals\n(?:^    .*\n)*)", (ROOT / "README.md").read_text(), re.MULTILINE
+        r"((?:^    .*\n)*^    pip install rlvitals .*\n(?:^    .*\n)*)", (ROOT / "README.md").read_text(), re.MULTILINE
     )
     return [shlex.split(line, comments=True) for line in block.splitlines()]
 

@@ -27,6 +27,9 @@ class Recording(trainer_hooks.Monitor):
         self.steps = []
         self.drops = DropCounter()
 
+    def begin_acting(self):
+        """Return no policy."""
+
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, **_):  # noqa: ARG002 - Monitor's signature
         """Keep a step."""
         self.steps.append((scalars, rollouts))

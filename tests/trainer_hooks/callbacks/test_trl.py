@@ -95,6 +95,9 @@ class Recording(trainer_hooks.Monitor):
         self.rollouts, self.paired, self.scalars = [], [], []
         self.drops = DropCounter()
 
+    def begin_acting(self):
+        """Return no policy."""
+
     def log_step(self, step, scalars=None, rollouts=None, grad_norm=None, paired=(), **_):  # noqa: ARG002 - Monitor's
         """Keep a step's rollouts."""
         self.rollouts.append(rollouts)

@@ -111,5 +111,5 @@ def _mean(values: list[Any]) -> Any:
 def _is_nan(value: Any) -> bool:
     try:
         return math.isnan(value)
-    except OverflowError:  # an integer that no float can hold
+    except (OverflowError, TypeError):  # an integer that no float can hold, or a pair of numbers
         return False
