@@ -20,8 +20,8 @@ from trainer_hooks.reference.distributed import Ranks, device_of
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import CheckpointError
 from trainer_hooks.reference.run.loop import Loop
+from trainer_hooks.reference.run.task_choice import build_policy_and_environment
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
-from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 __all__ = ["main"]
 

@@ -20,8 +20,8 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, device_of
 from trainer_hooks.reference.experiments.run_recording import Row, divergence_row, write
 from trainer_hooks.reference.run.loop import Loop
+from trainer_hooks.reference.run.task_choice import build_policy_and_environment
 from trainer_hooks.reference.run.trainer import Trainer, TrainingError
-from trainer_hooks.reference.task_choice import build_policy_and_environment
 
 __all__ = ["RESCUED_STEPS", "RESCUES", "forks_path", "rescue"]
 

@@ -19,10 +19,10 @@ from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, device_of
 from trainer_hooks.reference.experiments.fixed_contexts import FixedContexts
 from trainer_hooks.reference.experiments.measures import collapse_step, series
+from trainer_hooks.reference.run.task_choice import build_policy_and_environment
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import StepResult, Trainer
 from trainer_hooks.reference.state_files import write_whole
-from trainer_hooks.reference.task_choice import build_policy_and_environment
 from trainer_hooks.signals import FamiliarTokens
 
 __all__ = ["Row", "divergence_row", "read", "record", "write"]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from trainer_hooks.reference.config import Precision
+from trainer_hooks.reference.config_fields import Precision
 from trainer_hooks.reference.huggingface.decoders import decoder_for
 from trainer_hooks.reference.huggingface.rollout import play
 from trainer_hooks.reference.protocols import Environment, Episode, Policy, Rollout

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - torch's own idiom
 
 from trainer_hooks.losses import gwhes
-from trainer_hooks.reference.config import ProbeOptimiser
+from trainer_hooks.reference.config_fields import ProbeOptimiser
 from trainer_hooks.reference.policy.token_statistics import token_statistics
 from trainer_hooks.reference.protocols import Policy
 from trainer_hooks.reference.updates.batch import TrainingBatch

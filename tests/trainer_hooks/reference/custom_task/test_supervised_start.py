@@ -9,7 +9,7 @@ from tests.trainer_hooks.reference.custom_task.making import corpus, environment
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.custom_task.supervised_start import demonstrate
 from trainer_hooks.reference.huggingface.policy import HuggingFacePolicy
-from trainer_hooks.reference.task_choice import build_policy_and_environment
+from trainer_hooks.reference.run.task_choice import build_policy_and_environment
 
 
 def test_a_demonstration_searches_with_the_question_and_then_answers(tokenizer):
