@@ -1,7 +1,7 @@
 """Serves the dashboard's own scripts as one file and its own styles as another, and the part of Plotly that it uses.
 
 The address of each file of its own holds a hash of its content, so a browser keeps it for a year and asks for it once.
-It keeps the other files, of which nobody's data is a part, for some minutes. No other answer is kept by a cache.
+It keeps the other files, of which nobody's data is a part, for some minutes.
 
 Dash would load Plotly with every kind of chart and map, 1.5 MB compressed. assets/plotly-basic.min.js is Plotly's own
 bundle of lines, bars and pies (plotly.js-basic-dist-min of npm, MIT): a quarter to load, to compile and to start.
