@@ -82,7 +82,7 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
         for _, line in lines(path, ReadReport()):
             if b"Dropping entry" in line and (refused := read_refused_numbers(line)) and _is_step(refused):
                 yield refused
-            elif b"poch" in line[:EPOCH_BEGIN] and len(epochs) < MAX_EPOCHS and (found := _epoch(line)):
+            elif b"poch" in line[:EPOCH_BEGIN] and len(epochs) < MAX_EPOCHS and (found := read_epoch(_text(line))):
                 epochs.append(found)
         is_rising = all(before < after for (before, _), (after, _) in pairwise(epochs))
         for _, row in epochs:
@@ -102,9 +102,10 @@ def _whole_numbers(path: Path, report: ReadReport) -> Iterator[bytes]:
             yield line
 
 
-def _epoch(line: bytes) -> tuple[int, Row] | None:
-    """Return the epoch in a line of a loop without steps, with the line's numbers."""
-    return read_epoch(_ESCAPES.sub("", line[:MAX_TEXT].decode(errors="replace")))
+def _text(line: bytes) -> str:
+    """Return the text of a line without colours."""
+    text = line[:MAX_TEXT].decode(errors="replace")
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
@@ -128,9 +129,7 @@ def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
             or (block.row and line.startswith(b"---"))
         ):
             continue  # progress bars and most samples of text
-        text = line[:MAX_TEXT].decode(errors="replace")
-        if "\x1b" in text:
-            text = _ESCAPES.sub("", text)
+        text = _text(line)
         if text.startswith(_SAMPLES):
             continue
         whole = multiline.take(text)
