@@ -1,5 +1,6 @@
 """Processes that a command starts, such as a collector, and ends together with itself."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import urllib3
 
 __all__ = [
     "collector_arguments",
+    "environment_without_settings",
     "interrupt_on_signals",
     "interrupted_by_sigterm",
     "python_process",
@@ -21,11 +23,23 @@ __all__ = [
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0
 LOOK_SECONDS = 0.2
+PREFIX = "RLVITALS_"
+KEPT = ("RLVITALS_LOG_LEVEL", "RLVITALS_LOG_FORMAT")
 
 
 def collector_arguments(port: int, database: str) -> list[str]:
     """Return the arguments for a Python process that serves a database on a port of this machine."""
     return ["-m", "monitor_server", "serve", "--port", str(port), "--database", database]
+
+
+def environment_without_settings() -> dict[str, str]:
+    """Return the environment of this process without the settings of rlvitals, except those of the log.
+
+    Settings are read from variables in capital and in small letters.
+    """
+    return {
+        name: value for name, value in os.environ.items() if not name.upper().startswith(PREFIX) or name.upper() in KEPT
+    }
 
 
 def interrupt_on_signals() -> None:

@@ -13,13 +13,22 @@ import urllib3
 
 pytestmark = pytest.mark.slow
 
+# With one of these a collector would end at its start, or would not show the run.
+SETTINGS_OF_THE_SHELL = {"RLVITALS_NOTIFICATIONS": "gone.toml", "RLVITALS_ROLE": "ingest"}
+
 
 @contextlib.contextmanager
 def demo(directory, port, *options):
-    """The demo in its own process, with the lines that it prints."""
+    """The demo in its own process, with the lines that it prints; it takes no settings from the shell."""
     command = ["-m", "monitor_server", "demo", "--port", str(port), "--directory", str(directory), *options]
+    environment = os.environ | SETTINGS_OF_THE_SHELL
     process = subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        [sys.executable, *command],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     watchdog = threading.Timer(240, os.killpg, (process.pid, signal.SIGKILL))
     watchdog.start()

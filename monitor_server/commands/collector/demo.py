@@ -16,6 +16,7 @@ from monitor_server.commands.client import fetch_json
 from monitor_server.commands.errors import CommandError, require_libraries
 from monitor_server.commands.processes import (
     collector_arguments,
+    environment_without_settings,
     interrupt_on_signals,
     python_process,
     wait_until_ready,
@@ -57,13 +58,14 @@ def run(
     url = f"http://127.0.0.1:{port}"
     database = f"sqlite:///{(directory / 'rlvitals.db').resolve()}"
     try:
-        with python_process(collector_arguments(port, database)) as collector:
+        environment = environment_without_settings()  # it must notify nobody
+        with python_process(collector_arguments(port, database), environment) as collector:
             if not wait_until_ready(url, collector):
                 return collector.poll() or 1
             name = time.strftime(f"{RUN_NAME}-%m%d-%H%M%S")
             say(WELCOME.format(url=url, run_id=run_id(PROJECT, name)))
             options = {"preset": preset, "steps": steps, "seed": seed, "cache": directory}
-            with python_process(_trainer_command(url, name, options)) as trainer:
+            with python_process(_trainer_command(url, name, options), environment) as trainer:
                 alerts = _print_alerts(url, run_id(PROJECT, name), while_running=(trainer, collector))
             if collector.poll() is not None:
                 say(f"the collector ended with exit code {collector.returncode}; its last lines are printed above")

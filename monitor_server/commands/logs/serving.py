@@ -1,6 +1,5 @@
 """`rlvitals check --serve`: the runs in a separate dashboard, kept until Ctrl-C or SIGTERM."""
 
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.replay import replay_log
 from monitor_server.commands.processes import (
     collector_arguments,
+    environment_without_settings,
     interrupt_on_signals,
     python_process,
     wait_until_ready,
@@ -21,8 +21,6 @@ from monitor_server.importers.protocol import LogError, RecordedLog
 __all__ = ["serve_logs"]
 
 PROJECT = "check"
-PREFIX = "RLVITALS_"
-KEPT = ("RLVITALS_LOG_LEVEL", "RLVITALS_LOG_FORMAT")
 
 
 def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibration: Path | None) -> int:
@@ -33,7 +31,10 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibr
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="rlvitals-check-") as folder:
         database = f"sqlite:///{Path(folder) / 'check.db'}"
-        with python_process(collector_arguments(port, database), _environment(calibration)) as collector:
+        environment = environment_without_settings()  # it must notify nobody, and remove nothing
+        if calibration is not None:
+            environment["RLVITALS_CALIBRATION"] = str(calibration)
+        with python_process(collector_arguments(port, database), environment) as collector:
             if not wait_until_ready(url, collector):
                 raise CommandError("the collector did not start to listen; its last lines are printed above")
             has_steps = False
@@ -47,14 +48,3 @@ def serve_logs(logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibr
                 return 1
             say(f"The dashboard is at {url} until Ctrl-C; nothing of it is kept.")
             return collector.wait()
-
-
-def _environment(calibration: Path | None) -> dict[str, str]:
-    """Return the environment without the settings of a collector: this one must notify nobody, and remove nothing.
-
-    Settings are read from variables in capital and in small letters.
-    """
-    given = {} if calibration is None else {f"{PREFIX}CALIBRATION": str(calibration)}
-    return given | {
-        name: value for name, value in os.environ.items() if not name.upper().startswith(PREFIX) or name.upper() in KEPT
-    }
