@@ -13,6 +13,7 @@ from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import update_channel_alert
 from monitor_server.notifications.configuration.digests import digest_of
 from monitor_server.notifications.configuration.tables import Limits, NotificationFile
+from monitor_server.notifications.delivery.incidents import incidents
 from monitor_server.notifications.delivery.webhook import DeliveryFailed
 from monitor_server.notifications.messages.content import without_alerts
 from monitor_server.notifications.planning import retry_delay
@@ -119,7 +120,8 @@ class DeliveryResults:
             # message without alerts too, it refuses everything, and all wait until it is set right.
             body = json.loads(message.body)
             if body["alerts"]:
-                messages.replace_body(message.id, json.dumps(without_alerts(body)).encode())
+                short = without_alerts(body) | {"incidents": incidents(body)}
+                messages.replace_body(message.id, json.dumps(short).encode())
         if is_over:
             if file.fallback is not None and file.fallback.channel != message.channel:
                 messages.pass_on(message, to=file.fallback.channel, now=now)

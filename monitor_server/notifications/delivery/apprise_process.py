@@ -88,6 +88,7 @@ def main() -> None:
             )
             receiver: Any = service[0]
             has_incidents = takes_incidents(receiver, given["url"])
+            is_sent, status = True, ""  # PagerDuty has nothing to do with a message about no incident
             for key, kind in given["incidents"] if has_incidents else [("", given["type"])]:
                 is_end = has_incidents and kind == "success"  # it has no text, and would be sent for each part of one
                 track(AcceptedParts(given["accepted"], incident=key))
@@ -100,10 +101,11 @@ def main() -> None:
                     body_format=given["format"],
                     attach=picture,
                 )
-                if not result:
+                is_sent, status = bool(result), result.status.name
+                if not is_sent:
                     break
             answer = {
-                "is_sent": bool(result), "status": result.status.name, "is_refused": bool(refused),
+                "is_sent": is_sent, "status": status, "is_refused": bool(refused),
                 "log": [record.getMessage()[:LONGEST_LINE] for record in log.buffer],
             }  # fmt: skip
         else:

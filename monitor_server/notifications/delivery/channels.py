@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from monitor_server.detection.protocol import Severity
 from monitor_server.errors import StartupError
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.tables import AppriseChannel, Channel, NotificationFile, WebhookChannel
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
+from monitor_server.notifications.delivery.incidents import event_type, incidents
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, is_refusal, post_webhook
 from monitor_server.notifications.messages.content import MAX_SHOWN, markdown, text, title
 
@@ -27,7 +27,6 @@ SHORTEST_SECONDS: Final = 5.0  # if less time is left, the message is not repeat
 # Longer than the longest delivery, which includes the wait for a name server that does not answer.
 CLAIM_SECONDS: Final = 90.0
 STATUS: Final = re.compile(r"\berror=(\d{3})\b")  # of the answer of a service, in Apprise's log
-TYPES: Final = {"info": "info", "warning": "warning", "critical": "failure"}
 
 
 def deliver(
@@ -72,8 +71,8 @@ def deliver(
             _url(message),
         ],
         "format": channel.format,
-        "type": _type(message),
-        "incidents": [*_opened_incidents(message), *_ended_incidents(message)],
+        "type": event_type(message),
+        "incidents": incidents(message),
         "picture": None if picture is None else base64.b64encode(picture).decode(),
         "networks": None if networks is None else networks.added,
     }
@@ -134,47 +133,10 @@ def _has_only_refusals(lines: Sequence[str]) -> bool:
     return bool(statuses) and all(is_refusal(status) for status in statuses)
 
 
-def _type(message: Mapping[str, Any]) -> str:
-    return "success" if _is_resolved(message) else TYPES[message["severity"]]
-
-
-def _is_resolved(message: Mapping[str, Any]) -> bool:
-    return set(message["counts"]["changes"]) == {"resolved"}
-
-
 def _url(message: Mapping[str, Any]) -> str:
     """Return the address of the alert of a message, or of the dashboard; the title says the rest in few words."""
     is_only = message["counts"]["alerts"] == 1 and message["alerts"]
     return str(message["alerts"][0]["url"] if is_only else message["url"])
-
-
-def _opened_incidents(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the key of the incident that a message opens or repeats, with the type of its event; none if all ended.
-
-    It is the one alert that has not merely ended, at its severity, or the message if there are several. A service adds
-    what has the key of an open incident to it, and notifies nobody. So an alert that becomes more severe needs another
-    key.
-    """
-    if _is_resolved(message):
-        return []
-    opened = [alert for alert in message["alerts"] if alert["changes"] != ["resolved"]]
-    is_only = len(opened) == 1 and not message["omitted_alerts"]
-    return [(f"{opened[0]['id']}/{opened[0]['severity']}" if is_only else str(message["id"]), _type(message))]
-
-
-def _ended_incidents(message: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the keys of the incidents of alerts that have ended: one for each severity that an alert had."""
-    return [
-        (f"{alert['id']}/{severity}", "success")
-        for alert in message["alerts"]
-        if "resolved" in alert["changes"]
-        for severity in TYPES
-        if severity == alert["severity"]
-        or (
-            alert["severity_step"] != alert["opened_step"]
-            and Severity(severity).rank < Severity(alert["severity"]).rank
-        )
-    ]
 
 
 def _run_apprise(

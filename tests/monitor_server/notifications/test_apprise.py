@@ -31,6 +31,7 @@ from monitor_server.notifications.delivery.webhook import Cancellation, Delivery
 from monitor_server.notifications.messages.content import build_body, harmless
 from monitor_server.notifications.messages.png_drawing import PictureCurve, draw
 from monitor_server.settings import Settings
+from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from tests.databases import sqlite_only
 from tests.live import eventually, serving
 from tests.monitor_server.conftest import ScriptedEngine
@@ -380,14 +381,20 @@ def certified(tmp_path_factory):
 
 
 @pytest.fixture
-def incidents(certified, monkeypatch):
+def refusals():
+    """The statuses of the next answers of PagerDuty, which then accepts everything."""
+    return []
+
+
+@pytest.fixture
+def incidents(certified, refusals, monkeypatch):
     """What PagerDuty receives, behind a proxy that answers in its place."""
     received = []
 
     class PagerDuty(BaseHTTPRequestHandler):
         def do_POST(self):
             received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
+            self.send_response(refusals.pop() if refusals else 200)
             self.end_headers()
 
         def log_message(self, *_):
@@ -423,6 +430,35 @@ def test_an_alert_has_one_incident_which_its_end_resolves(start_collector, scrip
     opened, resolved = incidents
     assert [opened["event_action"], resolved["event_action"]] == ["trigger", "resolve"]
     assert opened["dedup_key"] == resolved["dedup_key"] == f"{live.get('/alerts')['items'][0]['id']}/critical"
+
+
+@sqlite_only
+def test_what_pagerduty_refuses_for_a_while_opens_and_resolves_its_incident_and_delays_no_later_alert(
+    start_collector, scripted, incidents, refusals, tmp_path
+):
+    """The integration is disabled for a while: the message without its alerts is about the incident of its alert."""
+    url = "pagerduty://integration-key@api-key?verify=no"
+    channel = f'[channels.pager]\nurl = "{url}"\npicture = false\n[[routes]]\nchannels = ["pager"]\n'
+    live = start_collector(engine=scripted, notifications=written(tmp_path, channel, AT_ONCE))
+    for step, page in ((7, 1.0), (8, 0.0)):
+        refusals += [400] * FAILING_ATTEMPTS
+        before = len(incidents)
+        live.send(run="r", records=[{"step": step, "scalars": {"page": page}}])
+        eventually(lambda before=before: len(incidents) == before + FAILING_ATTEMPTS + 1)
+    live.send(run="other", records=[{"step": 7, "scalars": {"page": 1.0}}])
+    eventually(lambda: len(incidents) == 2 * FAILING_ATTEMPTS + 3)
+    keys = {item["run"]: f"{item['id']}/critical" for item in live.get("/alerts")["items"]}
+    found = [(each["event_action"], each["dedup_key"]) for each in incidents]
+    opened, resolved = ([(action, keys["r"])] * (FAILING_ATTEMPTS + 1) for action in ("trigger", "resolve"))
+    assert found == [*opened, *resolved, ("trigger", keys["other"])]
+
+
+def test_a_message_about_no_incident_counts_as_accepted(incidents):
+    """An earlier version has stored it without the alerts whose end it is about, and later alerts wait for it."""
+    message = message_about([alert_item("a", ["resolved"])]) | {"alerts": [], "omitted_alerts": 1}
+    channel = AppriseChannel(url="pagerduty://integration-key@api-key?verify=no", picture=False)
+    deliver(channel, json.dumps(message).encode(), cancellation=Cancellation())
+    assert incidents == []
 
 
 def test_a_message_about_the_end_of_several_alerts_resolves_each_incident_that_they_opened(incidents):
