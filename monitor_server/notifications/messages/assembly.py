@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from monitor_server.action_links.issuing import LinkIssuer
@@ -15,6 +15,7 @@ __all__ = ["form_message"]
 
 # With the rest of the body and its links less than 100 kB, the limit of widely used parsers of requests.
 MOST_BYTES: Final = 80_000
+MOST_BYTES_OF_NAMES: Final = 4_000  # of kinds, and as many of projects, whose alerts are counted by name
 
 
 def form_message(
@@ -39,7 +40,10 @@ def form_message(
     number = messages.form(message_id, waiting.channel, severity=severity, now=now)
     if not number:
         return
-    alerts = _first_that_fit(alert_items(messages.details(message_id), public_url=public_url))
+    alerts = _first_that_fit(alert_items(messages.details(message_id), public_url=public_url), MOST_BYTES)
+    counts = messages.counts(message_id)
+    for name in ("kinds", "projects"):
+        counts[name] = dict(_first_that_fit(list(counts[name].items()), MOST_BYTES_OF_NAMES))
     replaced = sorted({name for alert in alerts for name in alert["instead_of"]})
     statuses = repositories.channel_statuses.statuses(now=now) if replaced else {}
     failing = {name: str(statuses.get(name, {}).get("last_error") or "it has given a message up") for name in replaced}
@@ -49,7 +53,7 @@ def form_message(
         created_at=now,
         severity=severity,
         alerts=alerts,
-        counts=messages.counts(message_id),
+        counts=counts,
         public_url=public_url,
         failing=failing,
     )
@@ -58,12 +62,12 @@ def form_message(
     messages.set_body(message_id, json.dumps(showable(body)).encode(), events=number)
 
 
-def _first_that_fit(alerts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return as many alerts as fit into the body of a message, the most urgent ones."""
-    fitting, left = [], MOST_BYTES
-    for alert in alerts:
-        left -= len(json.dumps(showable(alert)))
+def _first_that_fit(items: Sequence[Any], most: int) -> list[Any]:
+    """Return as many items as fit into a number of bytes of the body, the first ones."""
+    fitting, left = [], most
+    for item in items:
+        left -= len(json.dumps(showable(item)))
         if left < 0:
             break
-        fitting.append(alert)
+        fitting.append(item)
     return fitting

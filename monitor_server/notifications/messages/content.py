@@ -118,8 +118,12 @@ def build_body(
 
 
 def without_alerts(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a message that only counts its alerts, for a receiver that refuses what they contain."""
-    short = {**body, "alerts": [], "omitted_alerts": body["counts"]["alerts"]}
+    """Return the body of a message that only counts its alerts, for a receiver that refuses what they contain.
+
+    The names of projects come from outside too, and may be what it refuses.
+    """
+    counts = {**body["counts"], "projects": {}}
+    short = {**body, "counts": counts, "alerts": [], "omitted_alerts": counts["alerts"]}
     return short | {"title": title(short)}
 
 

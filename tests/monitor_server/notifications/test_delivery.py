@@ -63,10 +63,10 @@ def test_a_message_is_repeated_with_the_same_bytes_until_it_is_accepted(notifyin
 
 
 def test_a_message_whose_content_is_refused_is_sent_without_it_and_delays_no_later_alert(notifying, receiver):
-    """The receiver does not take the name of a run: the third repeat only counts, and the next alert follows it."""
+    """The receiver does not take a name of a project: the third repeat only counts, and the next alert follows it."""
     receiver.answer = lambda _: 400 if b"poison" in receiver.received[-1][1] else 200
     live = notifying(AT_ONCE, ROUTE)
-    step(live, 1, run="poison", warn=1.0)
+    live.send(run="r", project="poison", records=[{"step": 1, "scalars": {"warn": 1.0}}])
     eventually(lambda: receiver.received)
     step(live, 1, run="other", page=1.0)
     eventually(lambda: ("other", ("opened",)) in receiver.changes)

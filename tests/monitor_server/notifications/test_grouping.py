@@ -153,6 +153,24 @@ def test_a_message_about_many_alerts_fits_a_receiver_that_takes_100_kilobytes(pl
     assert len(body["alerts"]) + body["omitted_alerts"] == MAX_ALERTS
 
 
+def test_a_message_about_many_projects_with_long_names_fits_it_too(planned, append, clock):
+    """It counts the alerts of as many projects as fit, those with the most alerts first, and counts all alerts."""
+    grouped = planned()
+    clock.now += 7200
+    for number in range(40):
+        project = f"{number:02d}{'名' * 198}"
+        grouped.open("warning", run_id=append(project=project, records=[{"step": 0, "scalars": {"a": 1.0}}]))
+    grouped.open("warning")
+    grouped.open("warning")
+    clock.now += 6
+    grouped.look()
+    (body,) = grouped.bodies
+    assert len(json.dumps(body)) < 100_000
+    assert (body["counts"]["alerts"], body["counts"]["runs"]) == (42, 41)
+    assert 1 < len(body["counts"]["projects"]) < 40
+    assert body["counts"]["projects"]["default"] == 2
+
+
 def test_a_critical_alert_of_one_project_does_not_wait_behind_those_of_another(planned, append, clock):
     """The messages about its own project alone count against the limit of an hour, and many alerts leave it a place."""
     theirs = append(run="theirs", project="theirs", records=[{"step": 0, "scalars": {"a": 1.0}}])
