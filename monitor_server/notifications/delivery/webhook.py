@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import http.client
 import socket
+import ssl
 import threading
 import time
 from typing import Final
@@ -129,9 +130,7 @@ def post_webhook(
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() - begun >= DELIVERY_SECONDS:
             raise DeliveryFailed(f"the receiver did not answer within {DELIVERY_SECONDS:.0f} s") from None
-        # The text of an error could contain the address, with a secret in its path.
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise DeliveryFailed(f"the receiver could not be reached: {printable(reason, longest=200)}") from None
+        raise DeliveryFailed(f"the receiver could not be reached: {printable(_reason(error), longest=200)}") from None
     finally:
         deadline.cancel()
         cancellation.attach(None)
@@ -139,6 +138,13 @@ def post_webhook(
     if status not in SUCCESS:
         redirect = ", and redirects are not followed" if status in range(300, 400) else ""
         raise DeliveryFailed(f"the receiver answered {status}{redirect}", is_refusal=is_refusal(status))
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of an error without its text, which could contain the address, with a secret in its path."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message.partition(',')[0]}"  # the host is after the comma
+    return error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
 
 
 def _shut(held: socket.socket) -> None:

@@ -3,14 +3,24 @@
 import contextlib
 import json
 import socket
+import ssl
+import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy
 
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.notifications.delivery.webhook import is_refusal, signature
+from monitor_server.notifications.configuration.tables import WebhookChannel
+from monitor_server.notifications.delivery.webhook import (
+    Cancellation,
+    DeliveryFailed,
+    is_refusal,
+    post_webhook,
+    signature,
+)
 from monitor_server.notifications.messages.content import text
 from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.sqlite import connections
@@ -85,6 +95,31 @@ def test_a_message_whose_content_is_refused_is_sent_without_it_and_delays_no_lat
 def test_some_statuses_are_about_what_a_message_contains(status, expected):
     """A wrong key, a closed receiver, a wrong address and a limit are about every message: none is changed for them."""
     assert is_refusal(status) is expected
+
+
+def test_the_error_of_a_certificate_contains_no_part_of_the_address(tmp_path, monkeypatch):
+    """It is untrusted, and then of another host; the error goes to the log and to an alert, and says which of both."""
+    key, chain = tmp_path / "key.pem", tmp_path / "chain.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other.example"]
+    command += ["-addext", "subjectAltName=DNS:other.example", "-keyout", key, "-out", chain]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+    errors = []
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as threads:
+        url = f"https://localhost:{listening.getsockname()[1]}/in"
+        channel = WebhookChannel(type="webhook", url=url, secret=SECRET)
+        for _ in range(2):
+            greeted = threads.submit(lambda: context.wrap_socket(listening.accept()[0], server_side=True))
+            with pytest.raises(DeliveryFailed) as caught:
+                post_webhook(channel, message_id="m", body=b"{}", cancellation=Cancellation())
+            errors.append(str(caught.value))
+            assert isinstance(greeted.exception(), OSError)
+            monkeypatch.setenv("SSL_CERT_FILE", str(chain))
+    assert errors == [
+        f"the receiver could not be reached: certificate verify failed: {why}"
+        for why in ("self-signed certificate", "Hostname mismatch")
+    ]
 
 
 def hang(handler, sent=b""):
