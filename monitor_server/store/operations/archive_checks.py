@@ -64,7 +64,7 @@ def check_archive(archive: Path, program: Path, *, now: str) -> None:
     with a part of the new schema, which no version can open.
     """
     rows = _read_archive(program, "--data-only", f"--table={VERSION_TABLE}", "--file=-", archive)
-    found = re.search(rf"^COPY \S*{VERSION_TABLE} .*\n(.*)$", rows, re.MULTILINE)
+    found = re.search(rf"^COPY .*{VERSION_TABLE} \(.*\n(.*)$", rows, re.MULTILINE)
     if found is None or found[1] != now:
         raise DatabaseUnusable(f"the database has the schema {now} now, and the backup has another one{MAKE_AGAIN}")
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -194,17 +195,18 @@ def test_a_backup_that_cannot_be_made_is_one_line_and_leaves_nothing(ask, says, 
     assert json.dumps([path.name for path in tmp_path.iterdir()]) == '["there"]'
 
 
-def test_a_backup_uses_password_and_options_of_the_address(postgres, tmp_path):
+@pytest.mark.parametrize("schema", ["apart", "Team a"])
+def test_a_backup_uses_password_and_options_of_the_address(schema, postgres, tmp_path):
     """The password may be any text, and `options` names a schema; only its owner may read the backup."""
     url = create_password_database(postgres, "p@ss/w:o%r +&?#")
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute("CREATE SCHEMA apart")
-    url += "?options=-c%20search_path%3Dapart"
+        connection.execute(f'CREATE SCHEMA "{schema}"')
+    url += "?options=" + quote('-c search_path="{}"'.format(schema.replace(" ", r"\ ")))
     Store.open(url).close()
     backup = tmp_path / "x.db"
     assert main(["backup", str(backup), "--database", url]) == 0
     listed = subprocess.run([find_postgres() / "pg_restore", "--list", backup], check=True, capture_output=True)
-    assert b"TABLE DATA apart runs " in listed.stdout
+    assert f"TABLE DATA {schema} runs ".encode() in listed.stdout
     assert stat.filemode(backup.stat().st_mode) == "-rw-------"
 
 
