@@ -29,10 +29,12 @@ POSTGRES_OPTIONS: Final[dict[str, Any]] = {
 }
 # The default of a server or database may let it answer before a commit is on its disk. The other values stay: they say
 # how many servers a commit must reach.
+# The driver reads numbers as text, and another default may round them: a time that was read would equal no stored one.
 # The limit of a whole transaction, of PostgreSQL 17 and later, would end a migration. An older server refuses to start
 # a connection with such an option.
 _SETTINGS: Final = (
     "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false), "
+    "set_config('extra_float_digits', '1', false), "
     "CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL "
     "THEN set_config('transaction_timeout', '0', false) END"
 )

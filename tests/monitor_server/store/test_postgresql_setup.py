@@ -1,5 +1,6 @@
 """The needed properties of a PostgreSQL database are stated at the start and by `rlvitals doctor`, with the remedy."""
 
+import contextlib
 import socket
 import struct
 import threading
@@ -71,6 +72,14 @@ def test_a_commit_is_on_disk_before_it_is_confirmed(default, used, postgres):
     """Also where the database's default answers earlier; how many servers must have it is for the operator to say."""
     url = _create_database_with(postgres, "synchronous_commit", default)
     assert _written_setting(url, "synchronous_commit") == used
+
+
+def test_a_time_that_is_read_is_equal_to_the_stored_one(postgres):
+    """Under the default of old servers, no run of a collector that had died could be claimed by its old ownership."""
+    url = _create_database_with(postgres, "extra_float_digits", "0")
+    time = 1796128097.0450184
+    with contextlib.closing(Store.open(url)) as store, store.write():
+        assert current_connection().exec_driver_sql(f"SELECT float8 '{time!r}'").scalar() == time
 
 
 def test_a_limit_of_whole_transactions_ends_no_migration(postgres):
