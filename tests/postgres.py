@@ -74,6 +74,8 @@ class PostgresServer:
         self._command = [programs / "postgres", "-D", folder, *options.split()]
         self._ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port), "-d", "postgres"]
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = Path(folder)
+        self.port = port
         self.url = f"postgresql+psycopg://rlvitals@127.0.0.1:{port}"
 
     def start(self) -> None:
@@ -89,6 +91,12 @@ class PostgresServer:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait()
             self._process = None
+
+    def restart_as_standby(self) -> None:
+        """Start the server again as a standby, whose primary server is nowhere: it answers readers alone."""
+        self.stop()
+        (self._folder / "standby.signal").touch()
+        self.start()
 
     def pause(self) -> None:
         """Pause all its processes: the kernel goes on taking connections and packets, and no process answers."""

@@ -34,6 +34,16 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     answer_seconds: float | None = ANSWER_SECONDS
 
+    @property
+    def takes_no_writes(self) -> bool:
+        """Whether the server is a standby or read-only by a setting, as it says without a query.
+
+        Raises:
+            psycopg.OperationalError: If the connection is closed.
+        """
+        said = self.info.parameter_status
+        return "on" in (said("in_hot_standby"), said("default_transaction_read_only"))
+
     @classmethod
     def connect(cls, *args: Any, **options: Any) -> "BoundedConnection":  # noqa: ANN401 - as the driver declares it
         """Connect as the driver does.

@@ -42,6 +42,9 @@ _SETTINGS: Final = (
 UNTESTED_SECONDS: Final = 1.0
 # A busy server answers a test in milliseconds.
 TEST_SECONDS: Final = 5.0
+# During a failover an address may lead to a replica for a moment, and a healthy replica keeps its connections. A
+# connection that takes no writes is used for this time, because readers go on if there is no other server either.
+READ_ONLY_SECONDS: Final = 5.0
 
 
 def postgres_options(url: URL) -> dict[str, Any]:
@@ -55,7 +58,7 @@ def postgres_options(url: URL) -> dict[str, Any]:
 
 
 def prepare_postgres(engine: Engine) -> None:
-    """Limit the waits of an engine's connections, and replace connections that are lost or closed by the server.
+    """Limit the waits of an engine's connections, and replace those that are lost, closed or lead to a replica.
 
     Their commits are on the server's disk when they return, and nothing but our own limits ends their transactions.
     """
@@ -69,20 +72,32 @@ def prepare_postgres(engine: Engine) -> None:
         connection.autocommit = False
         return connection
 
+    @event.listens_for(engine, "connect")
+    def on_connect(_: object, record: ConnectionPoolEntry) -> None:
+        record.info["rlvitals_made_at"] = time.monotonic()
+
     @event.listens_for(engine, "checkin")
     def on_checkin(_: object, record: ConnectionPoolEntry) -> None:
         record.info["rlvitals_used_at"] = time.monotonic()
 
     @event.listens_for(engine, "checkout")
     def on_checkout(connection: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 - the driver's
-        used_at = record.info.get("rlvitals_used_at")
-        if used_at is None or time.monotonic() - used_at < UNTESTED_SECONDS:
+        now, used_at = time.monotonic(), record.info.get("rlvitals_used_at")
+        if used_at is None:
             return
+        try:
+            if now - used_at >= UNTESTED_SECONDS:
+                test(connection)
+            is_read_only = connection.takes_no_writes
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise InvalidatePoolError from error
+        if is_read_only and now - record.info["rlvitals_made_at"] > READ_ONLY_SECONDS:
+            raise InvalidatePoolError
+
+    def test(connection: Any) -> None:  # noqa: ANN401 - the driver's
         usual, connection.answer_seconds = connection.answer_seconds, TEST_SECONDS
         try:
             engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError from error
         finally:
             connection.answer_seconds = usual
 

@@ -131,6 +131,7 @@ class NotifyChannel:
             # lost later than this, the receivers have not connected again either, and report a gap.
             if time.monotonic() - used_at > RECONNECT_SECONDS / 2:
                 connection.execute("SELECT 1")
+            _require_writes(connection)
             with self._changed:
                 some = [self._waiting.popleft() for _ in range(min(len(self._waiting), MESSAGES_PER_COMMIT))]
             payloads = [part for message in some for part in self._split(message)]
@@ -171,6 +172,7 @@ class NotifyChannel:
                     self._receive(notification.payload)
                 if time.monotonic() - probed > PROBE_SECONDS:
                     connection.execute("SELECT 1")
+                    _require_writes(connection)
                     probed = time.monotonic()
         finally:
             self._is_listening.clear()
@@ -193,6 +195,16 @@ class NotifyChannel:
         except ValueError:  # from a newer version, or from another program
             return
         self._on_message("".join(pieces))
+
+
+def _require_writes(connection: Any) -> None:  # noqa: ANN401 - psycopg is an extra
+    """Refuse a server that takes no writes: the other collectors write to another one, or soon will.
+
+    Raises:
+        Unavailable: If it takes none.
+    """
+    if connection.takes_no_writes:
+        raise Unavailable("the server takes no writes")
 
 
 def _channel(connection: Any) -> str:  # noqa: ANN401 - psycopg is an extra

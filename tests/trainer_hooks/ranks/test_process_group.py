@@ -1,16 +1,14 @@
-import contextlib
 import copy
 import os
-import socket
 import subprocess
 import sys
-import threading
 from datetime import timedelta
 
 import pytest
 from torch import distributed
 from torch.distributed import HashStore, TCPStore
 
+from tests.relays import Relay
 from tests.warm import ROOT, selectable
 from trainer_hooks.actions import Decision
 from trainer_hooks.ranks import process_group
@@ -41,40 +39,6 @@ try:
 except TimeoutError:
     print("late", flush=True)
 """
-
-
-class Relay:
-    """Passes on what clients and a server send to each other, until it is told to stand still or to end."""
-
-    def __init__(self, port):
-        self._to, self._sockets = port, []
-        self.moves = threading.Event()
-        self.moves.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def end(self):
-        """Close all connections, and accept none any more."""
-        for each in [self._listener, *self._sockets]:
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        self.moves.set()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                client, server = self._listener.accept()[0], socket.create_connection(("127.0.0.1", self._to))
-                self._sockets += [client, server]
-                for source, sink in ((client, server), (server, client)):
-                    threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
-
-    def _pass_on(self, source, sink):
-        with contextlib.suppress(OSError):
-            while data := source.recv(1 << 16):
-                self.moves.wait()
-                sink.sendall(data)
 
 
 @pytest.fixture
