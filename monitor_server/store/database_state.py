@@ -22,6 +22,8 @@ class DatabaseState:
         size_bytes: The size of all pages of the file, or of all tables and indexes.
         free_bytes: The free space beside the file; None if the database is on a server.
         waiting_commits: The number of commits that wait for a synchronous standby unusually long.
+        missing_columns: The columns of our tables that the newest schema has and the database lacks; none if nobody has
+            looked.
         judged_calibration: The calibration in the evidence of the detector's alert that was judged last; None if none
             was judged, or if nobody has looked.
     """
@@ -33,6 +35,7 @@ class DatabaseState:
     size_bytes: int
     free_bytes: int | None
     waiting_commits: int = 0
+    missing_columns: tuple[str, ...] = ()
     judged_calibration: str | None = None
 
 

@@ -102,6 +102,13 @@ def check_server(state: DatabaseState) -> DoctorFinding:
 
 def _schema(state: DatabaseState) -> DoctorFinding:
     newest = newest_schema()
+    if state.missing_columns:
+        return DoctorFinding(
+            level=Level.PROBLEM,
+            about="schema",
+            text=f"{newest}, the newest, without the columns {', '.join(state.missing_columns)}",
+            advice="no collector starts here: restore a backup that has them, or set RLVITALS_DATABASE_URL to another",
+        )
     if state.schema_version == newest:
         return DoctorFinding(level=Level.OK, about="schema", text=f"{newest}, the newest")
     if state.schema_version is None:

@@ -14,6 +14,7 @@ from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.faults import is_of_pooler, opening_advice
 from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, require_suitable
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG
+from monitor_server.store.schema.columns import missing_columns
 from monitor_server.store.schema.version import newest_schema
 from monitor_server.store.sqlite.database_file import free_bytes
 from monitor_server.store.tables import alert_history, alerts
@@ -44,6 +45,8 @@ def inspect_database(url: str) -> DatabaseState | None:
             state = read_state(connection, free_bytes=None if file is None else free_bytes(file))
             if state.schema_version != newest_schema():  # the tables may lack columns
                 return state
+            if missing := missing_columns(connection):
+                return replace(state, missing_columns=tuple(missing))
             return replace(state, judged_calibration=_judged_calibration(connection))
     except DBAPIError as error:
         advice = f"; {opening_advice(error, is_file=False)}" if is_of_pooler(error) else ""

@@ -13,6 +13,7 @@ from monitor_server.store.faults import fault_of
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import without_time_limit
 from monitor_server.store.postgresql.table_locks import lock_tables, oldest_holder
+from monitor_server.store.schema.columns import missing_columns
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.tables import metadata
 from monitor_server.text_safety.printable import one_line
@@ -35,7 +36,7 @@ def open_schema(connection: Connection, url: str) -> None:
 
     Raises:
         DatabaseNewer: If a newer rlvitals has migrated the database.
-        DatabaseUnusable: If somebody else has used its tables for all that time.
+        DatabaseUnusable: If somebody else has used its tables for all that time, or a column is missing.
         DBAPIError: If it cannot be migrated or written.
     """
     connection = connection.execution_options(rlvitals_write=True)
@@ -89,5 +90,13 @@ def _migrate(connection: Connection, url: str, *, seconds: float) -> None:
             lock_tables(connection, sorted(metadata.tables, key=lambda name: (name != "runs", name)), seconds=seconds)
         with without_time_limit(connection):
             migrating.migrate(connection)
+    if missing := missing_columns(connection):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DatabaseUnusable(
+            f"the database {shown_url(url)} must have every column of the schema {newest_schema()}, and lacks "
+            f"{missing[0]}{more}: a commit of rlvitals with other migrations made it, or somebody has removed them; "
+            "nothing was changed: restore a backup that has them, or go on with the version that made it and set "
+            "RLVITALS_DATABASE_URL of this one to a new database"
+        )
     # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
     connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
