@@ -365,6 +365,19 @@ def test_responses_without_a_reward_are_left_out(run, steps):
     assert signals["reward/correct_frac"] == 1
 
 
+def test_a_reward_of_weight_0_leaves_no_response_out(run, steps):
+    """A perplexity that is only watched may be infinite, and TRL trains on the response all the same."""
+
+    def perplexity(completions, **_):
+        return [math.inf if index == 1 else 1.0 for index, _ in enumerate(completions)]
+
+    reward = [tiny_trl.share_of_vowels, perplexity]
+    trainer = run(reward=reward, reward_weights=[1.0, 0.0], max_steps=1)
+    (signals,) = steps().values()
+    assert signals["reward/mean"] == pytest.approx(trainer.state.log_history[0]["reward"])
+    assert signals["length/mean"] == pytest.approx(trainer.state.log_history[0]["completions/mean_length"])
+
+
 @needs_unscored
 def test_groups_of_equal_rewards_are_counted_where_advantages_are_scaled_over_the_batch(run, steps):
     """Where TRL's share is that of the whole batch, and a step holds no whole groups, groups are counted all the same.

@@ -76,7 +76,8 @@ class ResponseLabels:
         """
         trainer = self._trainer
         is_known = ~per_function.isnan()
-        weighted = (torch.where(is_known, per_function, 0.0) * trainer.reward_weights.cpu()).sum(dim=1)
+        # Like TRL, leave out what is NaN only after weighting: an infinite reward of weight 0.
+        weighted = (per_function * trainer.reward_weights.cpu()).nansum(dim=1)
         weighted = torch.where(is_known.any(dim=1), weighted, torch.nan)
         graded = weighted
         if self._correct is not None:
