@@ -17,6 +17,7 @@ from trainer_hooks.callbacks.shared.hf_trainer.backward_updates import updates_i
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.method_wrappers import Method
 from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
+from trainer_hooks.callbacks.trl.known_code import is_known_code
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.callbacks.trl.recomputed_responses import PendingRecomputation
@@ -335,6 +336,9 @@ class RolloutCapture(StepCapture):
 
     def _clip_range(self) -> tuple[float, float] | None:
         trainer = self._trainer
+        # Another loss may have another range under the same settings; TRL's own metrics of it are then sent.
+        if not is_known_code(getattr(trainer, "_compute_loss", None)):
+            return None
         is_per_token = getattr(trainer, "importance_sampling_level", None) == "token"
         if not is_per_token or getattr(trainer, "loss_type", None) not in CLIPPED_LOSSES:
             return None

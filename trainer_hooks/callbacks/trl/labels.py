@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainer_hooks.callbacks.trl.known_code import is_known_code
 from trainer_hooks.callbacks.trl.row_places import find_places, take_rows
 from trainer_hooks.text_safety import describe_object
 
@@ -125,7 +126,8 @@ class ResponseLabels:
             return True
         columns = {name: torch.cat([part[name] for part in self._columns]) for name in LABELS}
         is_in_order = len(columns[IDS]) == len(batch["completion_mask"])
-        if len(self._tokens) == len(columns[IDS]) and not (is_in_order and self._has_only_known_code()):
+        is_known = is_known_code(self._trainer._generate_and_score_completions)  # noqa: SLF001 - TRL's
+        if len(self._tokens) == len(columns[IDS]) and not (is_in_order and is_known):
             # A subclass may have reordered, repeated or left out responses, or added others.
             processing = self._trainer.processing_class
             padding = getattr(processing, "tokenizer", processing).pad_token_id
@@ -205,12 +207,6 @@ class ResponseLabels:
         columns = [list(kept.get(name, ()))[-everywhere:] for name in self._trainer.reward_func_names]
         if all(len(column) == everywhere for column in columns):
             self.note_rewards(torch.tensor(columns, dtype=torch.float32).T, [None] * responses)
-
-    def _has_only_known_code(self) -> bool:
-        """Whether a main trainer of TRL makes the rollout batch, or LLDSGRPOTrainer, which only adds columns to it."""
-        module: str = self._trainer._generate_and_score_completions.__module__  # noqa: SLF001 - TRL's
-        # Trainers in trl.experimental may replace rows, as the one with a replay buffer does.
-        return module.startswith("trl.trainer.") or module == "trainer_hooks.losses.trl"
 
     def _holds_whole_groups(self, groups: Sequence[int]) -> bool:
         return set(Counter(groups).values()) == {self._trainer.num_generations}
