@@ -19,12 +19,13 @@ from trainer_hooks.callbacks.shared.method_wrappers import Method
 from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
 from trainer_hooks.callbacks.trl.known_code import is_known_code
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
+from trainer_hooks.callbacks.trl.loss_scores import LossScores, ScorerCall, read_scores
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.callbacks.trl.recomputed_responses import PendingRecomputation
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import RecomputationProbe
 from trainer_hooks.probes.recomputed import Recomputed
-from trainer_hooks.probes.rescoring import PairedProbe, Scorer
+from trainer_hooks.probes.rescoring import PairedProbe
 
 __all__ = ["RolloutCapture"]
 
@@ -77,15 +78,12 @@ class RolloutCapture(StepCapture):
         self._recomputation = PendingRecomputation(trainer, recomputation, guard)
         self._updates_in_backward = False
         self._is_reserved_scored = False  # whether the held-out responses of this step were
-        self._probe_scorer: Scorer | None = None  # scores the microbatch in the loss again, where that is due
         # Of each microbatch of the step, whether updates lie between the policy that sampled it and this one.
         self._staleness: set[bool] = set()
         self._microbatches: list[dict[str, Tensor]] = []
-        self._logprobs: Tensor | None = None  # of the microbatch in the loss
-        self._entropies: Tensor | None = None
+        self._loss_scores = LossScores(trainer)  # of the microbatch in the loss
         self._rollout_logprobs: list[Tensor] | None = None  # of the rollout batch, while it is made
         self._is_in_loss = False
-        self._has_gradients = False  # whether the log-probabilities of the microbatch have
         # The step after which the rollout batch was made. A second training of a trainer goes on with the batch of the
         # first one, until it makes its own.
         self._generated_at = 0 if getattr(trainer, "_buffered_inputs", None) is None else BEFORE_TRAINING
@@ -109,7 +107,6 @@ class RolloutCapture(StepCapture):
         super().begin_step()
         self._microbatches.clear()
         self._labels.begin_step()
-        self._probe_scorer = None
         self._is_reserved_scored = False
         if self._probe is not None:
             self._probe.forget()
@@ -157,8 +154,8 @@ class RolloutCapture(StepCapture):
             ],
             torch,
         )
-        labelled = self._labels.label(arrays) if "logprobs" in arrays else None
-        if labelled is None:
+        labelled = self._labels.label(arrays)  # also those that are not observed are trained on
+        if labelled is None or "logprobs" not in labelled:
             return None
         # No update could change fresh ones, so they and the others have no common change. Of a batch of an earlier
         # training it is not known which responses were trained on.
@@ -232,26 +229,13 @@ class RolloutCapture(StepCapture):
         def score(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             with self._guard:
-                logprobs, entropies = _logprobs_and_entropies(result)
                 if self._rollout_logprobs is not None:
-                    self._rollout_logprobs.append(logprobs)
-                elif self._is_in_loss and self._is_of_policy(result):
-                    self._logprobs, self._entropies = logprobs, entropies
-                    if self._probe is not None and not self._microbatches and self._probe.is_due(self._step):
-                        self._probe_scorer = lambda: _logprobs_and_entropies(original(*args, **kwargs))
+                    self._rollout_logprobs.append(read_scores(result)[0])
+                elif self._is_in_loss:
+                    self._loss_scores.note(result, original, args, kwargs)
             return result
 
         return score
-
-    def _is_of_policy(self, result: Any) -> bool:
-        """Whether the loss has called the scorer for its policy: the first call, or the first one that has gradients.
-
-        The loss of a subclass may score other models too, such as a teacher.
-        """
-        has_gradients = (result if isinstance(result, Tensor) else result[0]).requires_grad
-        is_first = self._logprobs is None or (has_gradients and not self._has_gradients)
-        self._has_gradients = self._has_gradients or has_gradients
-        return is_first
 
     def _around_loss(self, original: Method) -> Method:
         @functools.wraps(original)
@@ -261,7 +245,8 @@ class RolloutCapture(StepCapture):
             if self._updates_in_backward:
                 with self._guard:
                     self._before_loss()
-            self._is_in_loss, self._logprobs, self._entropies, self._has_gradients = True, None, None, False
+            self._is_in_loss = True
+            self._loss_scores.begin()
             try:
                 result = original(model, inputs, *args, **kwargs)
             finally:
@@ -291,7 +276,10 @@ class RolloutCapture(StepCapture):
         if "tool_mask" in inputs:
             mask = mask * inputs["tool_mask"]
         old = inputs.get("old_per_token_logps", inputs.get(OLD))
-        logprobs = old if self._logprobs is None else self._logprobs
+        call = self._loss_scores.take()
+        matched = None if call is None else self._loss_scores.match(call, inputs)
+        is_unmatched = call is not None and matched is None
+        logprobs, entropies = (old, None) if matched is None else (matched.logprobs, matched.entropies)
         sampler = inputs.get("sampling_per_token_logps")
         if sampler is not None and logprobs is not None:
             # vLLM could not score these tokens. Like TRL, take them as equal to the trainer's own.
@@ -299,34 +287,44 @@ class RolloutCapture(StepCapture):
         is_stale = old is not None and self._trainer.state.global_step > self._generated_at
         self._staleness.add(is_stale)
         arrays = {
-            "logprobs": logprobs,
+            # The step may have microbatches that are matched, and old ones would be of another policy.
+            "logprobs": None if is_unmatched else logprobs,
             "mask": mask,
-            "entropies": self._entropies,
+            "entropies": entropies,
             # Where a step mixes both, the ratio of a fresh token is 1, without the rounding between two passes.
-            "old_logprobs": None if self._logprobs is None else old if is_stale else self._logprobs,
+            "old_logprobs": None if matched is None else old if is_stale else logprobs,
             "ref_logprobs": inputs.get("ref_per_token_logps"),
             "sampler_logprobs": sampler,
             "advantages": inputs.get("advantages"),
             "token_ids": inputs.get("completion_ids"),
             **self._labels.columns_of(inputs),
         }
-        if self._probe is not None and self._probe_scorer is not None and self._logprobs is not None:
-            self._note_for_probe(self._probe, self._probe_scorer, (self._logprobs, self._entropies), inputs)
         if not self._microbatches:
-            fresh_old = None if is_stale else old
+            if call is not None and self._probe is not None and self._probe.is_due(self._step):
+                self._note_for_probe(self._probe, call, matched, inputs)
+            # Without scores no token is compared, but other ranks may wait for this one in the pass.
+            scores = None if matched is None else logprobs, entropies
             self._recomputation.note(
-                self._step, model, inputs, scores=(self._logprobs, self._entropies), mask=mask, old=fresh_old
+                self._step,
+                model,
+                inputs,
+                scores=(torch.zeros_like(mask, dtype=torch.float32), None) if is_unmatched else scores,
+                mask=torch.zeros_like(mask) if is_unmatched else mask,
+                old=None if is_unmatched or is_stale else old,
             )
-        self._logprobs = self._entropies = self._probe_scorer = None
         self._microbatches.append({name: array.detach() for name, array in arrays.items() if array is not None})
 
     def _note_for_probe(
-        self, probe: PairedProbe, score: Scorer, before: tuple[Tensor, Tensor | None], inputs: Mapping[str, Any]
+        self, probe: PairedProbe, call: ScorerCall, matched: ScorerCall | None, inputs: Mapping[str, Any]
     ) -> None:
         """Let the probe score the microbatch again, whatever it contains, because other ranks may wait for this one."""
+        if matched is None:
+            nothing = torch.zeros_like(call.logprobs, dtype=torch.bool)
+            probe.note(call.again, before=(call.logprobs, call.entropies), mask=nothing, correct=nothing[:, 0])
+            return
         mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         fresh, correct = self._labels.fresh_and_correct(inputs)
-        probe.note(score, before=before, mask=mask, fresh=fresh, correct=correct)
+        probe.note(matched.again, before=(matched.logprobs, matched.entropies), mask=mask, fresh=fresh, correct=correct)
 
     def _create_decoder(self) -> Callable[[list[int]], str]:
         """Copy the tokenizer's decoder, because a background thread uses it while training uses the original."""
@@ -345,11 +343,3 @@ class RolloutCapture(StepCapture):
         # An ε from 1 on clips nothing below. The shares that are clipped are then not defined, and the rest is.
         is_clipped = 0 < trainer.epsilon_low < 1 and trainer.epsilon_high > 0
         return (trainer.epsilon_low, trainer.epsilon_high) if is_clipped else None
-
-
-def _logprobs_and_entropies(result: Any) -> tuple[Tensor, Tensor | None]:
-    """Read the result of TRL's scorer: a tensor (to 0.19), a pair, or a triple (from 1.9)."""
-    if isinstance(result, Tensor):
-        return result.detach(), None
-    logprobs, entropies = result[0], result[1]
-    return logprobs.detach(), None if entropies is None else entropies.detach()
