@@ -278,7 +278,7 @@ class Settings(BaseSettings):
     keep_firing_steps: int = Field(
         default=0,
         ge=0,
-        description="Steps for which an alert that is not critical still fires after its finding was last seen",
+        description="Steps, by their numbers, for which an alert that is not critical is kept after it was last found",
     )
     tick_seconds: float = Field(
         default=1.0, gt=0, le=DAY_SECONDS, description="Seconds between two checks of deadlines and stalled runs"

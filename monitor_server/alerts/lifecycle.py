@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.stages import Change, Stage, advance
 from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
@@ -61,8 +62,8 @@ class Lifecycle:
             pending_steps: The number of further steps for which a finding must hold before it fires. Critical findings,
                 findings of the clock, and findings of the user's own rules, which have their own duration, fire at
                 once.
-            keep_firing_steps: The number of steps for which an alert still fires after its finding was last seen.
-                Critical alerts, and the findings that are never pending, end at once.
+            keep_firing_steps: By how many steps a step may lie behind the last finding of an alert that is kept there.
+                Critical alerts, and the findings that are never pending, are never kept.
         """
         self._run_id = run_id
         self._pending_steps = pending_steps
@@ -102,6 +103,7 @@ class Lifecycle:
         now: float,
         concerns: Callable[[str], bool],
         rewinds: bool = False,
+        continues: bool = False,
     ) -> list[Alert]:
         """Open, update and resolve the alerts by the findings at ``step``.
 
@@ -113,16 +115,19 @@ class Lifecycle:
             concerns: Whether these findings cover a kind; alerts of other kinds do not change.
             rewinds: Whether ``step`` begins an attempt that goes back. An alert that reached its severity at this step
                 or later rests on steps that no longer count: it is resolved, and a finding that holds opens another.
+            continues: Whether ``step`` is not the first of its attempt. Alerts are kept only at such a step.
 
         Returns:
             The alerts that opened, became more severe, fired after they were pending, or resolved.
         """
         held = {found.kind: found for found in sorted(findings, key=lambda found: found.severity.rank)}
         changed_alerts: list[Alert] = []
+        # A step at which detection failed may have been the first of its attempt, so nothing is kept beyond it.
+        may_keep = continues and MONITOR_DEGRADED not in self._open_alerts
         for alert in [alert for alert in self._open_alerts.values() if concerns(alert.kind)]:
             is_taken_back = rewinds and alert.severity_step >= step
             found = None if is_taken_back else held.pop(alert.kind, None)
-            if found is None and not is_taken_back and self._still_fires(alert, step):
+            if found is None and may_keep and self._still_fires(alert, step):
                 continue
             change = self._change(alert, found, step)
             changed = _update(alert, found, step)
@@ -221,11 +226,7 @@ class Lifecycle:
         return Change.HELD if is_held else None
 
     def _still_fires(self, alert: Alert, step: int) -> bool:
-        """Whether an alert whose finding is not there any more is kept for this step.
-
-        It is not if the run went back to or below the step of its last finding. The alerts about the collector, whose
-        only step is 0, are never kept.
-        """
+        """Whether an alert that is not found at a step is kept there, if any is."""
         is_kept = alert.stage != Stage.PENDING and not _is_immediate(alert.kind, alert.severity)
         return is_kept and 0 < step - alert.last_step <= self._keep_firing_steps
 

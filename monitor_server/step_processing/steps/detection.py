@@ -178,6 +178,7 @@ class Tracker:
             now=context.now,
             concerns=lambda kind: not is_clock_kind(kind) if error is None else _is_known_without_detection(kind),
             rewinds=rewinds,
+            continues=not rewinds and last is not None and step.attempt == last[0],
         )
 
     def _detect(self, run: Run, engine: DetectionEngine, step: Step) -> tuple[Assessment, Exception | None]:

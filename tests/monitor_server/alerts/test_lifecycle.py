@@ -30,8 +30,10 @@ def _finding(kind="a", severity=Severity.WARNING, step=1):
     )
 
 
-def _reconcile(alerts, findings, *, step, concerns=lambda _: True, rewinds=False):
-    changed = alerts.reconcile(findings, phase="decay", step=step, now=10.0, concerns=concerns, rewinds=rewinds)
+def _reconcile(alerts, findings, *, step, concerns=lambda _: True, rewinds=False, continues=True):
+    changed = alerts.reconcile(
+        findings, phase="decay", step=step, now=10.0, concerns=concerns, rewinds=rewinds, continues=continues
+    )
     return [(alert.kind, alert.state, alert.severity) for alert in changed]
 
 
@@ -72,21 +74,22 @@ def test_a_warning_keeps_firing_for_as_many_steps_as_the_settings_demand():
 
 
 @pytest.mark.parametrize(
-    ("finding", "rewinds"),
+    ("finding", "continues"),
     [
-        (_finding(severity=Severity.CRITICAL, step=3), False),
-        (_finding(kind="rule:low", step=3), False),
-        (_finding(kind="telemetry_stale", step=3), False),
-        (_finding(step=3), True),
+        (_finding(severity=Severity.CRITICAL, step=3), True),
+        (_finding(kind="rule:low", step=3), True),
+        (_finding(kind="telemetry_stale", step=3), True),
+        (_finding(kind="monitor_degraded", step=3), True),
+        (_finding(step=3), False),
     ],
-    ids=["critical", "rule", "clock", "rewind"],
+    ids=["critical", "rule", "clock", "failed detection", "new attempt"],
 )
-def test_these_alerts_end_with_their_finding_whatever_the_settings_demand(finding, rewinds):
-    """A page must not outlast its cause, rules have durations of their own, and replaced steps do not count."""
+def test_these_alerts_end_with_their_finding_whatever_the_settings_demand(finding, continues):
+    """A page must not outlast its cause, rules have durations of their own, and a new attempt begins without any."""
     alerts = Lifecycle((), "r", keep_firing_steps=9)
     _reconcile(alerts, [finding], step=3)
     ended = [(finding.kind, "resolved", str(finding.severity))]
-    assert _reconcile(alerts, [], step=2 if rewinds else 4, rewinds=rewinds) == ended
+    assert _reconcile(alerts, [], step=4, continues=continues) == ended
 
 
 def test_a_pending_alert_ends_with_its_finding():

@@ -203,17 +203,18 @@ def test_findings_that_come_and_go_are_one_alert_where_the_settings_say_so(start
     assert [entry["change"] for entry in history(live, found["id"])] == ["opened", "resolved"]
 
 
-@pytest.mark.parametrize(("keep", "first_step"), [(0, 3), (9, 3), (9, 4)])
-def test_a_warning_that_is_not_found_after_a_rollback_ends_whatever_the_settings_say(
+@pytest.mark.parametrize(("keep", "first_step"), [(0, 3), (9, 3), (9, 4), (9, 6), (9, 7)])
+def test_a_warning_that_is_not_found_where_an_attempt_begins_ends_whatever_the_settings_say(
     start_collector, scripted, keep, first_step
 ):
-    """It opened at step 1, which stays. The steps up to 4 on which it was last found are made again without it."""
+    """It opened at step 1, was last found at step 4, and is kept at 5 and 6: an action policy would act on it anew."""
     live = start_collector(engine=scripted, keep_firing_steps=keep)
-    for number in (1, 2, 3, 4):
-        step(live, number, warn=1.0)
+    for number in (1, 2, 3, 4, 5, 6):
+        step(live, number, warn=float(number <= 4))
     live.send(run="r", attempt=2, records=[{"step": first_step, "scalars": {}}])
     ended = alert(live)
-    assert (ended["state"], ended["opened_step"], ended["resolved_step"]) == ("resolved", 1, first_step)
+    resolved_step = 5 if keep == 0 else first_step
+    assert (ended["state"], ended["opened_step"], ended["resolved_step"]) == ("resolved", 1, resolved_step)
 
 
 def test_the_stream_says_that_an_alert_is_silenced(live):
