@@ -147,6 +147,21 @@ class Lifecycle:
                 self.transitions.append(AlertTransition(change="opened", alert=opened, at=now))
         return changed_alerts
 
+    def end_kept(self, *, step: int, why: str, now: float) -> list[Alert]:
+        """Resolve the alerts that were only kept at a run's last ``step``, and return them; no further step is due.
+
+        Where detection failed at this step, it is not known what held.
+        """
+        if MONITOR_DEGRADED in self._open_alerts:
+            return []
+        kept = [alert for alert in self._open_alerts.values() if self._still_fires(alert, step)]
+        ended: list[Alert] = []
+        for alert in kept:
+            entry = HistoryEntry(at=now, change=Change.RESOLVED, step=step, why=why)
+            ended.append(self._advance(replace(alert, resolved_step=step), Change.RESOLVED, entry))
+            self._add_transition(alert, ended[-1], Change.RESOLVED, now)
+        return ended
+
     def mark_data(self, *, is_lost: bool, why: str, now: float) -> list[Alert]:
         """Note that the run became silent, or sends steps again; return the detectors' alerts that this changes."""
         change = Change.DATA_LOST if is_lost else Change.DATA_RETURNED
@@ -226,7 +241,7 @@ class Lifecycle:
         return Change.HELD if is_held else None
 
     def _still_fires(self, alert: Alert, step: int) -> bool:
-        """Whether an alert that is not found at a step is kept there, if any is."""
+        """Whether an alert that is not found at a step of its attempt is kept there."""
         is_kept = alert.stage != Stage.PENDING and not _is_immediate(alert.kind, alert.severity)
         return is_kept and 0 < step - alert.last_step <= self._keep_firing_steps
 

@@ -311,6 +311,9 @@ class Projection:
         computed.waiting.save(repositories)
         status = due_status(run, run_status(run, now=context.now, deadlines=deadlines), has_more=has_more)
         is_changed = status != run.announced
+        if status != "running" and not has_more and not computed.waiting:
+            why = f"the run is {status}, and this was not found at its last step"
+            context.add_alerts(context.alerts.end_kept(step=run.last_step or 0, why=why, now=context.now))
         if is_changed:
             change_status(context, status, deadlines=deadlines)
         context.alerts.save(repositories, now=context.now)
