@@ -165,7 +165,7 @@ def _serve(logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibratio
 def _examine(
     logs: Sequence[RecordedLog], overrides: Mapping[str, str], calibration: Path | None, passed_over: list[str]
 ) -> list[Examination]:
-    """Examine each log; an unreadable one is skipped and listed, unless it is the only one."""
+    """Examine each log; one that is unreadable or has no step is skipped and listed, unless there is no other."""
     loaded = load_calibration(calibration)
     found: list[Examination] = []
     with _progress() as progress:
@@ -180,6 +180,13 @@ def _examine(
     if not any(each.rows for each in found):
         problems = "".join(f"; {line}" for each in found for line in [*each.report.problems, *each.report.notes][:1])
         raise LogError(f"{without_steps(logs[0])}{problems}")
+    begun = [
+        "; ".join([without_steps(each.log), *[*each.report.problems, *each.report.notes][:1]])
+        for each in found
+        if not each.rows
+    ]
+    _print_passed_over(begun)
+    passed_over += begun
     return [each for each in found if each.rows]
 
 

@@ -127,6 +127,21 @@ def test_a_log_of_which_nothing_is_read_does_not_pass(tmp_path, capsys):
     assert check(capsys, tmp_path / "own.csv", "--fail-on", "critical", "--map", "reward/mean=mine")[0] == 0
 
 
+def test_a_run_without_a_step_beside_others_does_not_pass(tmp_path, capsys):
+    """It may have crashed before its first step; it is named, as a file that could not be read."""
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "a.json")
+    begun = write(tmp_path / "b" / "trainer_state.json", count=0)
+    for paths in ([tmp_path], [tmp_path / "a.json", begun]):
+        status, printed = check(capsys, *paths, "--fail-on", "critical")
+        assert status == 4
+        assert f"{begun} must hold at least one logged step" in printed.err
+        assert check(capsys, *paths)[0] == 0
+    with pytest.raises(AssertionError, match="NOT OBSERVED"):
+        assert_healthy(tmp_path)
+    assert check(capsys, write(tmp_path / "c.json", dies_at=20), begun, "--fail-on", "critical")[0] == 3
+
+
 def test_a_length_of_a_thousand_tokens_is_written_out(tmp_path, capsys):
     """And not as 1.02e+03."""
     rows = "".join(f"{step},{1000 + step},1e-7,12345678\n" for step in range(20))
