@@ -169,6 +169,7 @@ def _in_folder(
 ) -> Iterator[RecordedLog]:
     """Yield the runs in a folder; symbolic links are not followed."""
     entries = 0
+    too_deep: list[Path] = []
     waiting = [(folder, 0)]
     while waiting:
         current, depth = waiting.pop(0)
@@ -192,8 +193,16 @@ def _in_folder(
             continue
         entries += len(children)
         yield from _files_in(current, files, keys, passed_over, packed)
+        further = _newest_checkpoint(folders, files, passed_over)
         if depth < MAX_DEPTH:
-            waiting += [(child, depth + 1) for child in _newest_checkpoint(folders, files, passed_over)]
+            waiting += [(child, depth + 1) for child in further]
+        else:
+            too_deep += further
+    if too_deep:
+        passed_over(
+            f"{too_deep[0]} and {len(too_deep) - 1} more folders of {folder} were passed over, because a search ends "
+            f"at a depth of {MAX_DEPTH}; name the folders of the logs"
+        )
 
 
 def _children(folder: Path) -> list[Path]:
