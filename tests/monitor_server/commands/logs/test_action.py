@@ -1,6 +1,7 @@
 """The GitHub Action: its script, taken from action.yml and run by bash as a runner runs it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,20 @@ def test_no_name_in_a_log_ends_the_block_of_the_report_in_the_summary(tmp_path):
     assert (before, after) == ("", "")
     assert "```` <h1>x" in summary
     assert all(line.startswith("    ") for line in lines)
+
+
+def test_no_text_of_a_log_is_a_command_to_the_runner(tmp_path):
+    """A runner reads commands in the output of a step, except between a stop and its secret mark."""
+    name = "run##[error]fake.json"
+    write(tmp_path / name, dies_at=20, **{"k" * 70: 1.0, "::error title=Build::mine": 1.0})
+    done, _, summary = run_action(tmp_path, path=name)
+    lines = done.stdout.split("\n")[:-1]
+    stop, mark = lines[0].rsplit("::", 1)
+    assert (stop, lines[-1]) == ("::stop-commands", f"::{mark}::")
+    assert re.fullmatch("[0-9a-f]{32}", mark)
+    assert "##[error]fake" in "".join(lines[1:-1])
+    assert mark not in summary
+    assert run_action(tmp_path, path=name)[0].stdout.split("\n")[0] != lines[0]
 
 
 def test_the_action_maps_keys_a_line_each_and_reads_no_input_as_shell(tmp_path):
