@@ -83,6 +83,16 @@ def test_no_text_of_a_log_is_a_command_to_the_runner(tmp_path):
     assert run_action(tmp_path, path=name)[0].stdout.split("\n")[0] != lines[0]
 
 
+def test_the_summary_is_plain_where_the_workflow_asks_for_colours(tmp_path, monkeypatch):
+    """Many workflows set them for every job, and a summary would show their codes."""
+    for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.setenv(variable, "1")
+    write(tmp_path / "trainer_state.json", dies_at=20)
+    done, _, summary = run_action(tmp_path, path="trainer_state.json")
+    assert "CRITICAL" in summary
+    assert "\x1b" not in summary + done.stdout
+
+
 def test_the_action_maps_keys_a_line_each_and_reads_no_input_as_shell(tmp_path):
     """A name with a space and a command substitution is a path, and a map of two lines is two options."""
     name = "my $(touch made) state.json"
