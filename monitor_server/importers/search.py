@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -43,8 +44,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Delimited(),
     ConsoleLog(),
 )
-# Bounds of a search through folders.
-MAX_DEPTH = 8
+# Bound of a search through folders.
 MAX_ENTRIES = 100_000
 # The first rows of a table or a console log in which a known signal must occur when a folder is searched.
 PROBE_ROWS = 50
@@ -169,10 +169,9 @@ def _in_folder(
 ) -> Iterator[RecordedLog]:
     """Yield the runs in a folder; symbolic links are not followed."""
     entries = 0
-    too_deep: list[Path] = []
-    waiting = [(folder, 0)]
+    waiting = deque([folder])
     while waiting:
-        current, depth = waiting.pop(0)
+        current = waiting.popleft()
         if entries >= MAX_ENTRIES:
             passed_over(
                 f"{current} and {len(waiting)} more folders of {folder} were passed over, because a search ends at "
@@ -193,16 +192,7 @@ def _in_folder(
             continue
         entries += len(children)
         yield from _files_in(current, files, keys, passed_over, packed)
-        further = _newest_checkpoint(folders, files, passed_over)
-        if depth < MAX_DEPTH:
-            waiting += [(child, depth + 1) for child in further]
-        else:
-            too_deep += further
-    if too_deep:
-        passed_over(
-            f"{too_deep[0]} and {len(too_deep) - 1} more folders of {folder} were passed over, because a search ends "
-            f"at a depth of {MAX_DEPTH}; name the folders of the logs"
-        )
+        waiting += _newest_checkpoint(folders, files, passed_over)
 
 
 def _children(folder: Path) -> list[Path]:
