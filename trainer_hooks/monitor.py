@@ -119,7 +119,13 @@ class Monitor:
         listeners = [*([policy.consider, self._warn_without_actor] if policy else []), *on_passed]
         self._requests = RequestReceiver(policy, reports=settings.rank == 0)
         self._health = RunHealth(
-            settings.attempt, self.drops, listeners, on_passed=on_passed, on_request=self._requests.consider
+            settings.attempt,
+            self.drops,
+            listeners,
+            on_passed=on_passed,
+            on_request=self._requests.consider,
+            rank=settings.rank,
+            world_size=settings.world_size,
         )
         self._batches = BatchBuilder(settings, config=config, source=source)
         self._transport = BackoffTransport(transport) if transport else None

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.text_safety import describe_error
-from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt, find_next_launch
 
 __all__ = ["HEALTHY_PHASES", "RunHealth"]
 
@@ -30,6 +30,8 @@ class RunHealth:
         on_alert: Each is called once for each alert and severity, while it fires.
         on_passed: Each is called once for each alert and severity that fired and was resolved between two receipts.
         on_request: Called once for each action that a person asks for.
+        rank: The rank of this process; rank 0 alone says that a later launch has begun.
+        world_size: The number of ranks of this launch.
 
     Attributes:
         phase: The newest phase reported for this attempt; ``unknown`` before the first report.
@@ -45,6 +47,8 @@ class RunHealth:
         *,
         on_passed: Sequence[Callable[[AlertNotice], object]] = (),
         on_request: Callable[[ActionRequest], object] = lambda _: None,
+        rank: int = 0,
+        world_size: int = 1,
     ) -> None:
         self.phase = "unknown"
         self.healthy_step: int | None = None
@@ -58,6 +62,8 @@ class RunHealth:
         self._on_alert = on_alert
         self._on_passed = on_passed
         self._on_request = on_request
+        self._rank = rank
+        self._world_size = world_size
         # Only the keys are used, the ones seen last at the end. What a receipt repeats is therefore never forgotten.
         self._notified: dict[Hashable, None] = {}
         self._requested: dict[Hashable, None] = {}
@@ -79,9 +85,7 @@ class RunHealth:
         """
         if attempt != self._attempt:
             return
-        if not self._is_attempt_checked:
-            self._check_attempt(receipt)
-            self._is_attempt_checked = True
+        self._check_attempt(receipt)
         if not self._is_about_this_process(receipt):
             return
         self.phase = receipt.phase
@@ -126,13 +130,33 @@ class RunHealth:
         return judged is None or judged > self._judged_before
 
     def _check_attempt(self, receipt: Receipt) -> None:
-        """Warn if no detector processes this launch; at the first receipt only, since a rank may rewind later."""
-        if receipt.newest_attempt is not None and receipt.newest_attempt > self._attempt:
+        """Warn once if no detector processes this launch, from its beginning on or since a later launch has begun.
+
+        After the first receipt, those of heartbeats do not count: a process may keep a monitor that it has left open.
+        """
+        newest, is_first = receipt.newest_attempt, not self._is_attempt_checked
+        self._is_attempt_checked = True
+        if newest is None or newest <= self._attempt:
+            return
+        if is_first:
             self._drops.warn(
                 "attempt",
                 f"NO DETECTOR SEES THIS LAUNCH: its attempt must be higher than the run's newest, "
-                f"{receipt.newest_attempt}, got {self._attempt}. Its steps are only stored; start it again with "
+                f"{newest}, got {self._attempt}. Its steps are only stored; start it again with "
                 "RLVITALS_ATTEMPT=$(date +%s%3N), or under another name",
+                once=True,
+            )
+        elif (
+            self._rank == 0
+            and receipt.accepted
+            and newest >= find_next_launch(self._attempt, world_size=self._world_size)
+        ):
+            self._drops.warn(
+                "attempt",
+                f"NO DETECTOR SEES THIS LAUNCH ANY MORE: another launch of the run has begun, with the higher attempt "
+                f"{newest}; the one of this launch is {self._attempt}. Its steps are only stored from now on; start "
+                "it again under another name, and give each training a name of its own",
+                once=True,
             )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.health import MAX_ALERTS, MAX_REQUESTS, RunHealth
-from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
+from trainer_hooks.wire import REWINDS_PER_RESTART, ActionRequest, AlertNotice, Receipt
 
 ATTEMPT = 7
 
@@ -168,11 +168,30 @@ def test_a_listener_that_raises_does_not_keep_the_others_from_the_alert():
 
 @pytest.mark.parametrize(("newest", "warnings"), [(ATTEMPT + 1, 1), (ATTEMPT, 0), (None, 0)])
 def test_a_launch_that_no_detector_processes_is_warned_of(newest, warnings, caplog):
-    """Only the first receipt is checked, because a rank may rewind before another one later."""
-    made = health()
+    """The first receipt says it, whatever the distance; later another rank may have rewound before this one."""
+    made = RunHealth(ATTEMPT, DropCounter(), world_size=2)
     made.update(receipt(newest_attempt=newest), ATTEMPT)
     made.update(receipt(newest_attempt=ATTEMPT + 9), ATTEMPT)
     assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH") == warnings
+
+
+@pytest.mark.parametrize(
+    ("launch", "answers", "warnings"),
+    [
+        ({}, [receipt(newest_attempt=ATTEMPT + 1)] * 2, 1),
+        ({}, [Receipt(run_id="r", accepted=0, newest_attempt=ATTEMPT + 1)], 0),
+        ({"world_size": 2}, [receipt(newest_attempt=ATTEMPT + REWINDS_PER_RESTART)] * 2, 1),
+        ({"world_size": 2}, [receipt(newest_attempt=ATTEMPT + REWINDS_PER_RESTART - 1)], 0),
+        ({"world_size": 2, "rank": 1}, [receipt(newest_attempt=ATTEMPT + REWINDS_PER_RESTART)], 0),
+    ],
+    ids=["alone", "left open", "two ranks", "the other rank has rewound", "another rank says it"],
+)
+def test_a_launch_that_a_later_one_has_overtaken_is_warned_of_once(launch, answers, warnings, caplog):
+    """The later launch begins after the first receipt of this one, whose steps no detector sees from then on."""
+    made = RunHealth(ATTEMPT, DropCounter(), **launch)
+    for each in [receipt(), *answers]:
+        made.update(each, ATTEMPT)
+    assert caplog.text.count("NO DETECTOR SEES THIS LAUNCH ANY MORE") == caplog.text.count("NO DETECTOR") == warnings
 
 
 def told_of(first_step=5, **options):
