@@ -1,10 +1,12 @@
 """Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with time and size limits and no retries."""
 
-import contextlib
+import io
+import math
 import re
 import socket
-import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
+from http.client import HTTPResponse
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -25,7 +27,7 @@ CONNECT_TIMEOUT_SECONDS = 3.0
 READ_TIMEOUT_SECONDS = 30.0
 # The longest time from the first byte of the batch to the last byte of the answer. The other timeouts begin anew with
 # each part of an answer, so an answer of one byte a second, or an endless series of `100 Continue`, would block the
-# exporter for ever.
+# exporter for ever. Sending the batch is one operation of the socket, with TLS too.
 EXCHANGE_SECONDS = 120.0
 # A receipt has a few hundred bytes; a much longer answer did not come from a collector.
 LONGEST_ANSWER_BYTES = 1 << 20
@@ -63,64 +65,39 @@ def _user_agent() -> str:
         return "rlvitals-sdk"
 
 
-class _OpenSockets:
-    """The socket of a pool's newest connection, which another thread shuts where an exchange takes too long.
-
-    The timeouts of a connection count anew for each part that arrives, so a server that sends a byte at a time is never
-    too slow for them.
+class _TimedStream(io.RawIOBase):
+    """The answer as it arrives. Each read waits no longer than is left of the time of the exchange.
 
     Args:
-        connect_timeout_seconds: Longest wait for a connection. urllib3's own timeout for that also limits the time in
-            which a batch is sent, which is seconds where the network is slow or the collector busy.
+        stream: What arrives on the socket.
+        connection: The socket.
+        read_timeout_seconds: Longest wait for the next part.
+        deadline: The monotonic time at which the exchange is given up.
     """
 
-    def __init__(self, connect_timeout_seconds: float) -> None:
-        self._connect_timeout_seconds = connect_timeout_seconds
-        self._newest: socket.socket | None = None
+    def __init__(
+        self, stream: io.RawIOBase, connection: socket.socket, *, read_timeout_seconds: float, deadline: float
+    ) -> None:
+        self._stream = stream
+        self._connection = connection
+        self._read_timeout_seconds = read_timeout_seconds
+        self._deadline = deadline
 
-    def noting(self, kind: type[Any]) -> type[Any]:
-        """Return a class of urllib3's connections that notes each socket here."""
+    def readable(self) -> bool:
+        return True
 
-        def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's, with TLS or without
-            sending_seconds, connection.timeout = connection.timeout, self._connect_timeout_seconds
-            kind.connect(connection)
-            connection.timeout = sending_seconds
-            connection.sock.settimeout(sending_seconds)
-            self._newest = connection.sock
+    def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 - any buffer that can be written
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the exchange took too long")
+        # The timeout of a socket begins anew with each read. A thread that shut the socket in time would be one more
+        # in the training's process, and its start may wait for ever where the process is short of memory.
+        self._connection.settimeout(min(left, self._read_timeout_seconds))
+        return self._stream.readinto(buffer)
 
-        return type(kind.__name__, (kind,), {"connect": connect})
-
-    @contextlib.contextmanager
-    def shut_after(self, seconds: float) -> Iterator[None]:
-        """Shut the socket if the block takes longer; a read in the block then fails, or ends early.
-
-        Raises:
-            TimeoutError: If the block took longer, in place of the error of the read.
-        """
-        is_over = threading.Event()
-
-        def shut() -> None:
-            is_over.set()
-            held = self._newest
-            if held is not None:
-                with contextlib.suppress(OSError):
-                    held.shutdown(socket.SHUT_RDWR)
-
-        timer = threading.Timer(seconds, shut)
-        timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # an interpreter that ends starts no thread any more
-            timer.start()
-        error: Exception | None = None
-        try:
-            yield
-        except Exception as caught:
-            if not is_over.is_set():
-                raise
-            error = caught
-        finally:
-            timer.cancel()
-        if is_over.is_set():
-            raise TimeoutError(f"batch and answer took longer than {seconds:g} s") from error
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 class HttpTransport:
@@ -146,7 +123,10 @@ class HttpTransport:
         read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
         exchange_seconds: float = EXCHANGE_SECONDS,
     ) -> None:
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._read_timeout_seconds = read_timeout_seconds
         self._exchange_seconds = exchange_seconds
+        self._deadline = math.inf
         self._endpoint = url.rstrip("/") + INGEST_PATH
         headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": _user_agent()}
         if api_key:
@@ -163,8 +143,7 @@ class HttpTransport:
             )
         except ValueError as error:
             raise ConfigurationError(f"url must look like http://host:8600, got {url!r}: {error}") from error
-        self._sockets = _OpenSockets(connect_timeout_seconds)
-        self._pool.ConnectionCls = self._sockets.noting(self._pool.ConnectionCls)
+        self._pool.ConnectionCls = self._timed(self._pool.ConnectionCls)
 
     def send(self, body: bytes) -> Receipt:
         """Deliver a msgpack batch.
@@ -173,17 +152,43 @@ class HttpTransport:
             UnavailableError: If there was no answer, a broken one, or one that does not concern the batch.
             RefusedError: If the collector answered 400, 415 or 422 in its own error shape, or any server 413.
         """
+        self._deadline = time.monotonic() + self._exchange_seconds
         try:
-            with self._sockets.shut_after(self._exchange_seconds):
-                status, answer, headers = self._post(body)
+            status, answer, headers = self._post(body)
         except Exception as error:
-            raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
+            is_over = time.monotonic() >= self._deadline
+            reason = f"batch and answer took longer than {self._exchange_seconds:g} s" if is_over else error
+            raise UnavailableError(f"{self._endpoint} cannot be reached: {reason}") from error
         if status == OK:
             return self._decode_receipt(answer)
         detail = f"{self._endpoint} answered {status}: {answer[:200].decode(errors='replace')}{_request_id(headers)}"
         if _is_refusal(status, answer):
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_parse_retry_after(headers.get("Retry-After")))
+
+    def _timed(self, kind: type[Any]) -> type[Any]:
+        """Return a class of urllib3's connections, with TLS or without, that keeps the times of this transport."""
+
+        def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's
+            # urllib3's own timeout for the connection also limits the time in which a batch is sent, which is seconds
+            # where the network is slow or the collector busy.
+            connection.timeout = self._connect_timeout_seconds
+            kind.connect(connection)
+            connection.timeout = self._read_timeout_seconds
+            connection.sock.settimeout(self._read_timeout_seconds)
+
+        def response_class(_: object, connection: socket.socket, **options: Any) -> HTTPResponse:  # noqa: ANN401 - http.client's
+            response = HTTPResponse(connection, **options)
+            stream = _TimedStream(
+                response.fp.detach(),
+                connection,
+                read_timeout_seconds=self._read_timeout_seconds,
+                deadline=self._deadline,
+            )
+            response.fp = io.BufferedReader(stream)
+            return response
+
+        return type(kind.__name__, (kind,), {"connect": connect, "response_class": response_class})
 
     def _post(self, body: bytes) -> tuple[int, bytes, Mapping[str, str]]:
         response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
