@@ -16,6 +16,7 @@ from urllib3.exceptions import InvalidHeader
 from urllib3.util import Retry, Timeout, parse_url
 
 from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
+from trainer_hooks.text_safety import printable
 from trainer_hooks.wire import MSGPACK, Receipt, decode_receipt
 
 __all__ = ["HttpTransport"]
@@ -41,6 +42,7 @@ ANOTHER_SCHEMA = "SchemaVersionMismatch"
 # A collector, or a proxy, that finds a batch too large will find it too large again.
 TOO_LARGE = 413
 SERVER_ERROR = 500
+REDIRECTS, CLIENT_ERROR = 300, 400
 # The errors that decoding may raise, also for a name that is not UTF-8 and for values that are nested too deeply.
 DECODING_ERRORS = (msgspec.DecodeError, ValueError, RecursionError)
 
@@ -161,7 +163,8 @@ class HttpTransport:
             raise UnavailableError(f"{self._endpoint} cannot be reached: {reason}") from error
         if status == OK:
             return self._decode_receipt(answer)
-        detail = f"{self._endpoint} answered {status}: {answer[:200].decode(errors='replace')}{_request_id(headers)}"
+        said = _describe_redirect(status, headers) or answer[:200].decode(errors="replace")
+        detail = f"{self._endpoint} answered {status}: {said}{_request_id(headers)}"
         if _is_refusal(status, answer):
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_parse_retry_after(headers.get("Retry-After")))
@@ -211,6 +214,15 @@ class HttpTransport:
         except DECODING_ERRORS as error:
             # A proxy may have answered in place of the collector. Ingest is idempotent, so sending again is safe.
             raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
+
+
+def _describe_redirect(status: int, headers: Mapping[str, str]) -> str:
+    """Return where a balancer or a proxy sends the request instead, and what to do; empty for any other answer."""
+    target = headers.get("Location", "")
+    if not target or not REDIRECTS <= status < CLIENT_ERROR:
+        return ""
+    shown = printable(target[:200])
+    return f"redirected to {shown}; no redirect is followed, so set RLVITALS_URL to it without {INGEST_PATH}"
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

@@ -98,6 +98,13 @@ def test_retry_after_is_read_from_the_answer(collector, header, seconds):
     assert raised.value.retry_after_seconds == seconds
 
 
+def test_a_redirect_names_its_target(collector):
+    """A balancer answers http with a redirect to https and no body; the key must not be sent to any such address."""
+    collector.answers = [(308, b"", {"Location": "https://collector.example/api/v1/ingest"})]
+    with pytest.raises(UnavailableError, match=r"308: redirected to https://collector\.example/.* set RLVITALS_URL"):
+        HttpTransport(collector.url).send(b"")
+
+
 @pytest.mark.parametrize(
     ("beginning", "drop"),
     [
