@@ -207,8 +207,8 @@ class ReadReport:
         if not self.goes_on_elsewhere:
             return ""
         return (
-            f". {_rows(self.goes_on_elsewhere)} a higher step than the previous row in another column, but the first of "
-            "step, global_step, … counts: if the other one counts through all epochs, rename the first"
+            f". {_rows(self.goes_on_elsewhere)} a higher step than the previous row in another column, but the first "
+            "of step, global_step, … counts: if the other one counts through all epochs, rename the first"
         )
 
     def add_problem(self, path: Path, place: str, message: str) -> None:

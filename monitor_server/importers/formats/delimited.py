@@ -86,7 +86,7 @@ def _rows(path: Path, layout: Layout, report: ReadReport) -> Iterator[Row]:
             continue
         if not cells:  # the line is no row
             continue
-        if heading is None:
+        if heading is None or set(map(str.strip, cells)).issuperset(heading):  # a resumed loop writes one, too
             width = len(cells)
             heading = _distinct([name.strip() for name in cells[:MAX_COLUMNS]])
             continue

@@ -317,6 +317,18 @@ def test_a_row_whose_step_is_no_number_belongs_to_the_step_before(tmp_path, name
     assert {frozenset(step.signals) for step in steps} == {frozenset({"reward/mean"})}
 
 
+@pytest.mark.parametrize("heading", ["kl,reward,step", "step,kl,entropy,reward", "step, reward, kl"])
+def test_a_heading_in_the_middle_names_the_columns_after_it(tmp_path, heading):
+    """A resumed loop may write other columns, or the same ones in another order: the reward would be the KL."""
+    names = [name.strip() for name in heading.split(",")]
+    row = {"step": "2", "reward": "0.5", "kl": "0.25", "entropy": "1.0"}
+    rows = ["step,reward,kl", *["1,0.5,0.25"] * 8, heading, ",".join(row[name] for name in names)]
+    (tmp_path / "x.csv").write_text("\n".join(rows) + "\n")
+    steps, _ = only(tmp_path / "x.csv")
+    assert [step.step for step in steps] == [1, 2]
+    assert all(step.signals.items() >= {"reward/mean": 0.5, "kl/ref": 0.25}.items() for step in steps)
+
+
 def test_the_number_of_a_row_without_a_usable_step_is_no_rewind(tmp_path):
     """The place of a row in the log is lower than the steps of a loop that logs every tenth one; None is no step."""
     steps = [300, 310.5, None, 320, float("nan"), 330]
