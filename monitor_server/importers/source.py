@@ -4,6 +4,7 @@ import bz2
 import codecs
 import gzip
 import lzma
+import re
 import zlib
 from collections.abc import Iterator
 from io import BufferedIOBase, BufferedReader
@@ -19,12 +20,14 @@ __all__ = [
     "chunks",
     "document",
     "head",
+    "is_text",
     "lines",
     "lines_from",
     "require_plausible_size",
 ]
 
 HEAD_BYTES = 1 << 16
+_CONTROLS = re.compile(r"[\x01-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 CHUNK_BYTES = 1 << 20
 # The longest line, JSON object or record that is read; a logged step is a few kilobytes.
 MAX_LINE_BYTES = 16 << 20
@@ -51,6 +54,18 @@ def head(path: Path, *, size: int = HEAD_BYTES) -> bytes:
     except OSError:
         return read
     return read[:size]
+
+
+def is_text(beginning: bytes) -> bool:
+    """Return whether a file begins as text does; a power cut or a truncation while it was written leaves NUL bytes."""
+    if b"\x00" not in beginning:
+        return bool(beginning)
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(beginning.replace(b"\x00", b""))
+    except UnicodeDecodeError:
+        return False
+    is_tar = beginning[257:262] == b"ustar"
+    return text.count("\n") > 0 and not is_tar and _CONTROLS.search(text) is None
 
 
 def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from monitor_server.importers.formats.lines_of_row import LinesOfRow
 from monitor_server.importers.formats.table_layout import Layout, find_layout
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import step_keys
-from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, lines
+from monitor_server.importers.source import HEAD_BYTES, MAX_LINE_BYTES, head, is_text, lines
 
 __all__ = ["Delimited"]
 
@@ -34,9 +34,7 @@ class Delimited:
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Return whether a heading of names comes first, and then lines with as many cells, which contain numbers."""
-        if b"\x00" in head:
-            return False
-        return _layout(path, head) is not None
+        return is_text(head) and _layout(path, head) is not None
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the run of the file, or one for each run of a chart exported from W&B."""
@@ -135,7 +133,7 @@ def _beginning(path: Path, known: bytes) -> str:
     """Return the first lines of a file as text, with at least one row even if the heading fills the known bytes."""
     if len(known) >= HEAD_BYTES and len(known.splitlines()) <= CUT_LINES:
         known = head(path, size=WIDE_BYTES)
-    return known.decode(errors="replace")
+    return known.decode(errors="replace").replace("\x00", "")
 
 
 def _runs(heading: list[str]) -> list[tuple[str, dict[str, str]]]:

@@ -464,6 +464,16 @@ def test_the_length_of_an_episode_and_a_step_in_a_sentence_are_no_steps(tmp_path
     assert [(step.step, step.signals) for step in read(tmp_path / "x.log")] == [(7, {"reward/mean": 0.5})]
 
 
+@pytest.mark.parametrize("place", [0, 25])
+def test_bytes_of_a_power_cut_cost_nothing_else(tmp_path, place):
+    """A truncation of a file that a process writes leaves such bytes, too; the whole log was refused."""
+    text = b"step=1 reward=0.5\nstep=2 reward=0.5\nstep=3 reward=0.5\n"
+    (tmp_path / "x.log").write_bytes(text[:place] + b"\x00" * 50 + text[place:])
+    assert [(step.step, step.signals) for step in read(tmp_path / "x.log")] == [
+        (step, {"reward/mean": 0.5}) for step in (1, 2, 3)
+    ]
+
+
 def test_a_percent_sign_after_a_blank_makes_a_share(tmp_path):
     """Between pipes it did."""
     (tmp_path / "x.log").write_text("step=7 clip_frac=5.5 % reward=0.4\n")

@@ -26,7 +26,7 @@ from monitor_server.importers.formats.console.named_numbers import QUALIFIERS
 from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
-from monitor_server.importers.source import lines
+from monitor_server.importers.source import is_text, lines
 
 __all__ = ["ConsoleLog", "console_rows"]
 
@@ -67,7 +67,7 @@ class ConsoleLog:
     def recognises(self, path: Path, head: bytes) -> bool:
         """Return whether the file is text."""
         del path
-        return bool(head) and b"\x00" not in head
+        return is_text(head)
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run of the file."""
