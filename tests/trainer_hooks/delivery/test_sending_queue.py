@@ -101,6 +101,7 @@ def test_what_the_disk_has_no_room_for_stays_in_memory(tmp_path, monkeypatch):
             queue.append(body, 1)
     queue.append(b"c", 1)
     assert (queue.records_on_disk, queue.records_in_memory) == (2, 1)
+    assert len(files(tmp_path)) == 2
     assert [body[:1] for body in drained(queue)] == [b"a", b"b", b"c"]
     assert drops.dropped_records == 0
 
@@ -315,10 +316,11 @@ def test_unfinished_and_foreign_files_are_not_batches(tmp_path):
     folder.write(b"whole", 1)
     (tmp_path / "1" / "0000000001-1.tmp").write_bytes(b"ha")
     (tmp_path / "1" / "notes.msgpack").write_bytes(b"mine")
+    (tmp_path / "1" / "notes.tmp").write_bytes(b"mine")
     assert [batch.read() for batch in folder.batches()] == [b"whole"]
     folder.release()
     assert files(tmp_path) == ["0000000000-1.msgpack", "notes.msgpack"]
-    assert not list(tmp_path.rglob("*.tmp"))
+    assert [path.name for path in tmp_path.rglob("*.tmp")] == ["notes.tmp"]
 
 
 def test_a_batch_that_somebody_deleted_is_removed_once(tmp_path):

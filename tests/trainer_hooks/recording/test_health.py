@@ -223,3 +223,12 @@ def test_an_alert_of_an_earlier_process_has_not_passed_here():
     again.advance(ATTEMPT, 9)
     again.update(receipt(judged_step=9, phase="healthy", passed=[alert("judged")]), ATTEMPT)
     assert (passed, of_again) == ([], [])
+
+
+def test_an_attempt_that_goes_back_is_told_of_its_own_steps_from_the_first():
+    """An earlier process had more steps judged in the attempt before: that number says nothing about this one."""
+    made, fired, _ = told_of()
+    made.update(receipt(judged_step=9, alerts=[alert("before")]), ATTEMPT)
+    made.advance(ATTEMPT + 1, 1)
+    made.update(receipt(judged_step=1, alerts=[alert("here")]), ATTEMPT + 1)
+    assert [each.id for each in fired] == ["here"]

@@ -198,6 +198,14 @@ def test_shards_merge_to_the_whole(a, data):
     assert merged == {name: pytest.approx(value, rel=1e-9, abs=1e-9) for name, value in whole.items()}
 
 
+def test_rewards_that_are_large_and_alike_have_a_correlation():
+    """They differ by two per cent, which is no rounding."""
+    better = np.array([True, False, True, False])
+    a = arrays(3, 4, 8, bad=False) | {"group_ids": np.zeros(4, int)}
+    a |= {"rewards": np.where(better, 10.2, 10.0), "advantages": np.where(better, 1.0, -1.0)}
+    assert signals_of(a)["advantage/reward_corr"] == pytest.approx(1.0)
+
+
 def test_every_signal_can_be_computed():
     """With all arguments every name of a single step appears, except the other kind of displacement."""
     a = arrays(3, 60, 40, bad=False) | {"trained": False}

@@ -103,7 +103,7 @@ def test_a_single_row_is_decoded_where_attention_returns_its_result_by_position(
 
 
 def test_a_model_in_bfloat16_is_taken():
-    """Its log-probabilities come out in float32, and it passes the check at its own precision."""
+    """Its decoder passes the check at the precision of the model."""
     HuggingFacePolicy(model_of(LEAN[0], torch.bfloat16), 40)
 
 
