@@ -95,9 +95,10 @@ def test_the_addresses_of_a_name_share_the_time_to_connect(monkeypatch):
     """The owner of a name can serve hundreds of addresses that do not answer."""
     addresses = [(0, 0, 0, "", (f"93.184.216.{number}", 80)) for number in range(200)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-    waited = []
+    reached, waited = [], []
 
-    def connect(_, timeout):
+    def connect(address, timeout):
+        reached.append(address)
         waited.append(timeout)
         raise TimeoutError
 
@@ -105,6 +106,9 @@ def test_the_addresses_of_a_name_share_the_time_to_connect(monkeypatch):
     with pytest.raises(TimeoutError):
         Networks().connect(("many.example", 80), 5.0)
     assert sum(waited) == pytest.approx(5.0)
+    assert reached == [
+        (f"93.184.216.{number}", 80) for number in range(len(waited))
+    ]  # the name could lead elsewhere now
 
 
 def message():

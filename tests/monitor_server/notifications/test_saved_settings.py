@@ -225,11 +225,14 @@ def test_the_channels_before_are_told_of_a_change_once_and_nobody_can_prevent_it
     saved(guarded, admin, document({"hook": hook(receiver)}))
     thief = guarded.key("admin", name="stolen")
     with receiving() as evil:
-        own = document({"mine": hook(evil, url=evil.url)}, [{"channels": ["mine"]}], limits={"give_up_hours": 1e-9})
+        limits = {"give_up_hours": 1e-9}
+        own = document({"mine": hook(evil, url=evil.url)}, [{"channels": ["mine"]}], limits=limits)
+        receiver.answer = lambda _: 500 if len(receiver.received) == 1 else 200  # a limit counts only after a failure
         saved(guarded, thief, own, version=1)
-        saved(guarded, thief, NOTHING, version=2)
-        (told,) = eventually(lambda: receiver.bodies)
+        saved(guarded, thief, NOTHING | {"limits": limits}, version=2)
+        told, again = eventually(lambda: receiver.bodies if len(receiver.received) == 2 else None)
         eventually(lambda: evil.bodies)
+    assert told == again
     assert told["title"] == "rlvitals: somebody has changed who is notified"
     assert told["notice"].startswith(
         "stolen has changed the channels and routes of notifications: channel hook removed"

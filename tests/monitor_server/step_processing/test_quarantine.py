@@ -12,6 +12,7 @@ from monitor_server.ingest.reset import reset_run
 from monitor_server.log_check import assert_healthy
 from monitor_server.settings import Settings
 from tests.live import eventually, listening, serving
+from tests.monitor_server.notifications.receivers import receiving, webhook, written
 from trainer_hooks import wire
 
 SHARD = {"run": "sick", "world_size": 2}
@@ -27,9 +28,22 @@ def _metrics(live):
 
 
 @pytest.fixture
-def live(start_collector, scripted, clock, damaged):  # noqa: ARG001 - it comes first
-    """A collector that projects, started after a record was damaged."""
-    return start_collector(engine=scripted, clock=clock, stall_minimum_seconds=100)
+def live(start_collector, scripted, clock, notifications, damaged):  # noqa: ARG001 - it comes first
+    """A collector that projects and notifies, started after a record was damaged."""
+    return start_collector(engine=scripted, clock=clock, stall_minimum_seconds=100, notifications=notifications)
+
+
+@pytest.fixture
+def receiver():
+    with receiving() as found:
+        yield found
+
+
+@pytest.fixture
+def notifications(receiver, tmp_path):
+    """A file whose only route leads critical alerts to the receiver."""
+    route = '[grouping]\nwait_seconds = 0\n[[routes]]\nchannels = ["hook"]\nseverity = "critical"\n'
+    return written(tmp_path, webhook("hook", receiver.url), route)
 
 
 @pytest.fixture
@@ -69,12 +83,13 @@ def sick(live, damaged):
     return run_id, body
 
 
-def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick):
-    """An alert, a metric and readyz say so; its records are stored, and silence elsewhere is still noticed."""
+def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick, receiver):
+    """An alert, a message, a metric and readyz say so; its records stay, and silence elsewhere is still noticed."""
     run_id, _ = sick
     (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
     assert (alert["kind"], alert["severity"], alert["state"]) == ("monitor_degraded", "critical", "firing")
     assert "cannot be processed" in alert["summary"]
+    eventually(lambda: receiver.changes == [("sick", ("opened",))])
     assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 1, "failing_channels": 0})
     assert "rlvitals_quarantined_runs 1.0" in _metrics(live)
     assert live.send(**SHARD, rank=0, records=[{"step": 1, "scalars": {"a": 2.0}}])["accepted"] == 1
