@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from monitor_server.access.callers import Caller, Scope
-from monitor_server.access.identification import Identification, caller_of
+from monitor_server.access.identification import Identification, TrustedProxies, caller_of
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.persons import Person, open_session
 from monitor_server.access.sessions import Delegation, read_session, sign_session
 from monitor_server.errors import StartupError
+from monitor_server.settings import Settings
 from monitor_server.store.repositories.api_keys import StoredKey
 from tests.databases import sqlite_only
 from tests.monitor_server.access.conftest import Guarded
@@ -221,6 +222,14 @@ def test_a_header_from_elsewhere_is_not_believed(start_collector):
         assert guarded.ask("GET", "/api/v1/runs", headers={"X-User": "anna"} | forwarded).status == 401
 
 
+def test_two_headers_of_a_proxy_name_nobody():
+    """A proxy that appends its header leaves the client's own as the first."""
+    proxies = TrustedProxies.of(Settings(trusted_header="X-User", trusted_proxies="127.0.0.1"))
+    sent = [(b"x-user", b"admin"), (b"x-user", b"anna")]
+    assert proxies.user(Headers(raw=sent[1:]), "127.0.0.1") == "anna"
+    assert proxies.user(Headers(raw=sent), "127.0.0.1") is None
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"trusted_header": "X-User"}, {"trusted_proxies": "10.0.0.1"}, {"trusted_header": "X", "trusted_proxies": "here"}],
@@ -228,7 +237,6 @@ def test_a_header_from_elsewhere_is_not_believed(start_collector):
 def test_a_proxy_that_is_half_described_ends_the_start(tmp_path, settings):
     """A header without addresses would be believed from anybody."""
     from monitor_server.app import create_app  # noqa: PLC0415
-    from monitor_server.settings import Settings  # noqa: PLC0415
 
     with pytest.raises(StartupError, match="RLVITALS_TRUSTED_PROXIES"):
         create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db", **settings))

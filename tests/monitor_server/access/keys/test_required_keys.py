@@ -41,8 +41,10 @@ def test_a_server_behind_a_proxy_needs_keys(store, named):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_on_the_loopback_nothing_is_asked(store, host):
-    """A collector on the loopback needs no key."""
+    """A collector on the loopback needs no key, and none is made."""
     prepare_keys(store, Settings(host=host), now=0.0)
+    with store.read() as reading:
+        assert reading.api_keys.all() == []
 
 
 def test_a_start_writes_keys_to_files_once(store, tmp_path):
