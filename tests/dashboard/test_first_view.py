@@ -119,12 +119,13 @@ def test_numbers_look_as_the_browser_draws_them(value, shown):
 def test_elements_are_written_without_ids_and_controls():
     """Ids belong to the page that replaces the view."""
     page = html.Div(
-        [html.B("a < b", id="one"), dcc.Link("All", href="/"), dcc.Input(id="two"), since(None)],
+        [html.B("a < b", id="one", title='">&'), dcc.Link("All", href="/"), dcc.Input(id="two"), since(None)],
         style={"maxWidth": "3px"},
         hidden=True,
     )
     assert html_text(page) == (
-        '<div hidden style="max-width:3px"><b>a &lt; b</b><a href="/">All</a><time class="since">–</time></div>'
+        '<div hidden style="max-width:3px"><b title="&quot;&gt;&amp;">a &lt; b</b><a href="/">All</a>'
+        '<time class="since">–</time></div>'
     )
 
 
