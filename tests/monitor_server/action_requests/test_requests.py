@@ -104,6 +104,9 @@ def test_what_a_trainer_reports_is_on_the_alert_and_so_is_what_came_of_it(asked)
     assert found.ask("rollback").status == 200
     (request,) = found.step(25)
     report = [answer(request, "received"), answer(request, "taken", "went back to step 10")]
+    record = {"step": 0, "actions": report}
+    found.live.run(run="other", schema_version=3, records=[record])  # it has learnt the id; nobody has asked it
+    assert found.requests()[0]["state"] == "requested"
     assert found.step(26, schema_version=3, record={"actions": report}) is not None
     eventually(lambda: found.requests()[0]["state"] == "done")
     assert found.step(27) == []
@@ -202,6 +205,9 @@ def test_a_receipt_states_the_seconds_that_are_left(asked):
     shift_request(found, request["id"], 500.0)
     (again,) = found.step(2)
     assert 0.0 < again["seconds_left"] <= REQUEST_SECONDS - 500.0
+    shift_request(found, request["id"], -1_000.0)
+    (ahead,) = found.step(3)  # the clock of the collector that was asked was ahead of this one's
+    assert ahead["seconds_left"] == REQUEST_SECONDS
 
 
 @sqlite_only

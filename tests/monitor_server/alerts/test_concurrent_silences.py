@@ -93,6 +93,21 @@ def test_a_silence_of_warnings_does_not_cover_an_alert_that_is_raised_at_the_sam
     assert seen(store, run_id) == ("critical", "firing", ["opened", "raised"])
 
 
+def test_a_step_that_read_an_alert_before_it_was_silenced_leaves_it_so(store, clock, step, silencing):
+    """The silence is in its row when the step writes it, and begins once."""
+
+    def begin_silence():
+        add_silence(store, clock)
+        silencing.tick()
+
+    step(1, page=1.0)
+    run_id = step(2, store=Between(store, before=begin_silence), page=1.0)
+    assert seen(store, run_id) == ("critical", "silenced", ["opened", "silenced"])
+    clock.now += 601
+    silencing.tick()
+    assert seen(store, run_id) == ("critical", "firing", ["opened", "silenced", "silence_ended"])
+
+
 def test_a_silence_of_an_alert_that_is_resolved_at_the_same_moment_ends(store, clock, step, silencing):
     """Its person saw the alert open, and the step that resolves the alert saw no silence to end."""
     run_id = step(1, page=1.0)

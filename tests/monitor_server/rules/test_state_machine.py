@@ -195,8 +195,9 @@ def test_a_collector_whose_clock_was_days_ahead_counts_from_the_first_earlier_re
     """Else an absence would be noticed days later; what a slow clock reads does not end it either."""
     built = machine(condition="absence", for_seconds=25.0)
     built.update(attempt=1, step=1, time=0.0, now=1e6, value=1.0)
-    assert not built.tick(10.0)
+    built.update(attempt=1, step=2, time=1.0, now=10.0, value=NONE)
     assert built.due_at() == 35.0
+    assert not built.tick(10.0)
     assert not built.tick(20.0)
     assert built.tick(35.0)
 

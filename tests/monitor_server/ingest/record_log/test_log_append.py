@@ -87,6 +87,14 @@ def test_a_batch_that_is_sent_again_in_the_same_commit_is_stored_once(store, clo
     assert _stored(store) == [(0, 0), (0, 1), (0, 2)]
 
 
+def test_a_batch_that_begins_with_records_of_the_one_before_adds_the_others(store, clock, create_log):
+    """A trainer that heard no answer may send what it had sent together with what came after it."""
+    log = create_log()
+    for steps, counts in (((1, 2, 3), (3, 0)), ((4, 5, 6), (3, 0)), ((6, 7), (1, 1))):
+        assert append(store, log, create_batch(clock, *steps)) == [counts]
+    assert _stored(store) == [(0, step) for step in range(1, 8)]
+
+
 def test_a_log_that_another_collector_has_extended_is_read_anew(store, clock, create_log):
     """The deferred batches are refused as a whole, and then appended behind the records of the other collector."""
     here, other = create_log(), create_log()
