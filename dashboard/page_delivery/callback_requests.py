@@ -79,7 +79,7 @@ def _has_labels(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+    return value is None or isinstance(value, int)
 
 
 EXPECTED: Final[Mapping[tuple[str, str], Callable[[object], bool]]] = {

@@ -1,7 +1,7 @@
 """Decides which channels are notified of an alert's transition, and writes this in its transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -92,10 +92,10 @@ def is_open(route: Route, now: float) -> bool:
     if route.between is not None:
         begin, end = route.between
         clock = at.time().replace(second=0, microsecond=0)
-        passes_midnight = end <= begin and end != time(0)
+        passes_midnight = end <= begin
         if passes_midnight and clock < end:
             day = (day - 1) % 7
-        elif clock < begin or (not passes_midnight and end != time(0) and clock >= end):
+        elif clock < begin or (not passes_midnight and clock >= end):
             return False
     return not route.days or DAYS[day] in route.days
 
