@@ -147,6 +147,18 @@ def test_a_run_that_begins_again_before_it_has_as_many_steps_as_may_stay_loses_o
     eventually(lambda: attempts_with_records() == {3, 4})
 
 
+def test_records_of_an_attempt_stay_though_the_one_before_has_sent_a_kept_step_later(start_collector, database_url):
+    """The process before had its last steps on its disk, and they stand behind the new attempt in the log."""
+    live = start_collector()
+    for attempt, first in ((1, 0), (2, 0), (1, SPAN)):
+        run_id = live.run(run="r", attempt=attempt, records=[_step(first + step) for step in range(SPAN)])
+    assert (2 * SPAN - 1, 0) in _bodies(database_url, run_id)
+    with live.app.state.collector.store.write() as repositories:
+        removed, _ = repositories.record_thinning.thin_records(run_id, kept_steps=SPAN + 1, limit=10 * SPAN)
+    assert removed == SPAN
+    assert _bodies(database_url, run_id) == {(step, 0) for step in range(2 * SPAN)}  # 0 to SPAN of attempt 2
+
+
 def test_a_step_that_waits_keeps_its_records(keeping, database_url):
     """The records of a rank stay until the other ranks have reported the step."""
     live = keeping(record_steps=1)
