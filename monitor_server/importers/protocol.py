@@ -176,8 +176,8 @@ class ReadReport:
             )
         if self.first_foreign is not None:
             notes.append(
-                f"{_rows(self.foreign_rows)} the mark of an evaluation (split, mode, phase, …) or of a rank beside "
-                f"rank 0, first row {self.first_foreign:,}; such a row is left out. To examine it, write it to its "
+                f"{_rows(self.foreign_rows)} the mark of an evaluation (split, mode or phase) or of a rank beside rank "
+                f"0, first row {self.first_foreign:,}; such a row is left out. To examine it, write it to its "
                 "own log, without the mark"
             )
         if self.first_impossible is not None:

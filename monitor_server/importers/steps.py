@@ -21,7 +21,7 @@ from monitor_server.importers.stepping.own_steps import MAX_STEP, LoggedRow, wit
 __all__ = ["MAX_STEP", "observations", "observe"]
 
 # Keys under which a row names what it was measured on, and the values of evaluations.
-SPLITS = ("split", "mode", "phase", "stage", "type", "event", "kind")
+SPLITS = ("split", "mode", "phase")
 EVALUATIONS = frozenset(("eval", "evaluation", "val", "valid", "validation", "test", "dev"))
 
 
@@ -85,7 +85,7 @@ def _of_training(rows: Iterable[Row], report: ReadReport) -> Iterator[tuple[int,
     has_rank_0 = False
     for place, row in enumerate(rows):
         if not isinstance(row, RecordedRow):
-            rank = number(row.get("rank", row.get("local_rank")))
+            rank = number(row.get("rank"))
             has_rank_0 = has_rank_0 or rank == 0.0
             is_of_other_rank = has_rank_0 and rank is not None and rank > 0.0 and rank % 1 == 0
             if is_of_other_rank or any(str(row[key]).strip().lower() in EVALUATIONS for key in SPLITS if key in row):

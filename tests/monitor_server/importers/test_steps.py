@@ -96,19 +96,6 @@ def test_epochs_that_are_shorter_than_the_logging_interval_lose_no_step(interval
     assert ascends(found)
 
 
-@pytest.mark.parametrize(
-    ("other", "own"),
-    [({key: "eval"}, {key: "train"}) for key in ("split", "stage", "type", "event", "kind")]
-    + [({"local_rank": 1}, {"local_rank": 0})],
-)
-def test_a_row_with_the_mark_of_an_evaluation_or_another_rank_is_left_out(other, own):
-    """Logged before the row of the training, it would give the step its reward."""
-    rows = [{"step": step, "reward": 0.5, **mark} for step in range(3) for mark in (own, other)]
-    found, (note,) = read(rows)
-    assert found == [(0, 1), (1, 1), (2, 1)]
-    assert note.startswith("3 rows have the mark of an evaluation")
-
-
 @pytest.mark.parametrize("trained", [0, 5])
 def test_no_row_of_an_evaluation_is_a_step_whatever_follows_it(trained):
     """A log that is followed ends in the middle, and an evaluation before the training may have any number of rows."""
