@@ -18,7 +18,6 @@ from monitor_server.importers.formats.console.lines import (
     read_named_numbers,
     read_pipes,
     read_refused_numbers,
-    read_step_beside,
     read_step_of_epoch,
     read_verl_line,
 )
@@ -42,7 +41,6 @@ _CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\
 # The name of a dict among the numbers of a line: "step=3 reward=0.5 best={".
 _NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s?[:=]\s?$")
 LONGEST_NAME = 64
-_REPEATED = re.compile(r"\s?\[repeated \d+x across cluster\].*")  # Ray's note after a line that several workers printed
 _OWN_STEP = re.compile(r"""["'](?:train(?:er)?/)?(?:global_)?step["']\s*:""", re.IGNORECASE)
 # With log_completions, TRL draws a table of prompts and completions in a panel. Their texts may contain anything.
 _SAMPLES = ("│ │", "│ ┃")
@@ -106,9 +104,8 @@ def _whole_numbers(path: Path, report: ReadReport) -> Iterator[bytes]:
 
 def _text(line: bytes) -> str:
     """Return the text of a line without colours."""
-    text = line[:MAX_TEXT].decode(errors="replace").replace("\x00", "")
-    text = _ESCAPES.sub("", text) if "\x1b" in text else text
-    return _REPEATED.sub("", text) if "[repeated " in text else text
+    text = line[:MAX_TEXT].decode(errors="replace")
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
@@ -167,14 +164,11 @@ def _numbers_around(text: str, inner: Row) -> Row | None:
     begin, end = text.index("{"), text.rfind("}") + 1
     if not begin or "%|" in text[:begin] or _OWN_STEP.search(text, begin):
         return None  # the dict has numbers of its own beside those of a progress bar or of another step
-    outside = text[:begin] + (text[end:] if end > begin else "")
-    row = _numbers_with_step(outside)
-    name = _NAME_BEFORE.search(text[max(0, begin - LONGEST_NAME) : begin])
-    is_other = text[begin - 1] in "'\"" or (name and not QUALIFIERS.isdisjoint(name[1].lower().split("_")))
+    row = _numbers_with_step(text[:begin] + (text[end:] if end > begin else ""))
     if row is None:
-        step = None if is_other or "step" in inner or not _is_step(inner) else read_step_beside(outside)
-        return None if step is None else {**inner, "step": step}
-    if is_other:
+        return None
+    name = _NAME_BEFORE.search(text[max(0, begin - LONGEST_NAME) : begin])
+    if text[begin - 1] in "'\"" or (name and not QUALIFIERS.isdisjoint(name[1].lower().split("_"))):
         return row  # a text in quotes, or numbers such as the best so far
     signals = {signal for key in row if (signal := signal_of(key)) is not None}
     added = {key: value for key, value in inner.items() if number(value) is not None and signal_of(key) not in signals}

@@ -1,13 +1,13 @@
 """Reads one line of console output, in the forms in which trainers print the numbers of a step."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import wraps
 from math import inf
 
 from monitor_server.importers.formats.console.named_numbers import NamedNumbers, word_before
 from monitor_server.importers.protocol import Row
-from monitor_server.importers.signal_names import STEP_KEYS, is_known, number, signal_of, ungrouped
+from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
 
 __all__ = [
     "CONFIGURED",
@@ -20,7 +20,6 @@ __all__ = [
     "read_named_numbers",
     "read_pipes",
     "read_refused_numbers",
-    "read_step_beside",
     "read_step_of_epoch",
     "read_verl_line",
 ]
@@ -49,11 +48,6 @@ _CONFIGURATION_BEFORE = re.compile(
     r"(?<![A-Za-z])(?:config|configuration|cfg|args|arguments|hparams|hyper_?parameters)\s?[:=]\s*(?:\w{1,60}\(\s*)?$",
     re.IGNORECASE,
 )
-# A dict of settings after the dict of the step: "metrics={...} config={".
-_CONFIGURATION_AFTER = re.compile(
-    r"[\s,;|]*(?:config|configuration|cfg|args|arguments|hparams|hyper_?parameters|coefs?|coefficients|weights)\s?[:=]",
-    re.IGNORECASE,
-)
 # slime numbers rollouts in other lines than updates: "rollout 3:", "perf 3:".
 _ROLLOUT_BEFORE = re.compile(r"(?:^|[^A-Za-z_])(?:rollout|perf|passrate)\s+(\d{1,15})\s*:\s*$", re.IGNORECASE)
 # A dict that continues in the next lines begins with a pair or with nothing, and has no closing brace.
@@ -69,28 +63,18 @@ _OF_A_NAME = frozenset("/_.-:")  # before "step:", these belong to a longer name
 _REFUSED_AT = re.compile(r"step:? (\d{1,15})")
 _WRAPPED = re.compile(r"^[A-Za-z_.]{1,20}\d{0,2}\((" + NUMBER + r")\b")
 _PIPE_STEP = re.compile(
-    # The name of a function with the number of a line is no step: "trainer:step:187 - ", "[train_step:187]".
-    rf"(?:\[|(?<![A-Za-z] )(?:^|[^A-Za-z_:]|:(?!step:\d)))(?:(?:Global )?Step|Iter(?:ation)?):?\s*({COUNT})"
-    rf"(?:\s*/\s*{COUNT})?\s*(?:\([^()]{{0,60}}\)\s*)?(?:[]|:,│]+|[-–—]\s)\s*(.+)",
+    rf"(?:\[|(?<![A-Za-z] )(?:^|[^A-Za-z]))(?:(?:Global )?Step|Iter(?:ation)?):?\s*({COUNT})(?:\s*/\s*{COUNT})?\s*"
+    r"(?:\([^()]{0,60}\)\s*)?(?:[]|:,]+|-\s)\s*(.+)",
     re.IGNORECASE,
 )
 # MiniMind counts the steps of each epoch: "Epoch:[1/2](3/500), Reward: 0.5".
 _STEP_OF_EPOCH = re.compile(r"Epoch:\[(\d{1,9})/\d{1,9}\]\((\d{1,15})/(\d{1,15})\)\s*(.+)")
 _EPOCH = re.compile(r"^\W{0,20}Epoch:?\s*(\d{1,15})(?:\s*/\s*\d{1,15})?\s*(?:[]|:,]+|-\s)\s*(.+)", re.IGNORECASE)
 _SEGMENT = re.compile(r"^\W{0,3}([A-Za-z][\w./ -]{0,60}?)\s*(?:[:=]\s*|\s)(" + GROUPED + r")\s?(%?)")
-_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")\s?(%?)")
-_BETWEEN_SEGMENTS = re.compile(r"[|│]|(?<!\d),|,(?!\d)| [-–—] ")
-# A step without a sign, and without a word before it, as in "saved at step 3".
-_PLAIN_STEP = re.compile(
-    rf"(?<![\w./-])(?<![A-Za-z] )(?:(?:global|train|training)[ _])?step\s?"
-    rf"(?:[#\[(]\s?({COUNT})(?![\w.])|({COUNT})(?![\w.]|\s?:))",  # "Step 1: the loss = 5" may be a sample of text
-    re.IGNORECASE,
-)
-_STEP_SIGN = re.compile(r"(?<![\w./-])(?:global_)?step=\d", re.IGNORECASE)
+_NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
+_BETWEEN_SEGMENTS = re.compile(r"\||(?<!\d),|,(?!\d)| - ")
 _EVALUATION = re.compile(
-    r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|validat(?:e|ed|ing|ion))(?![\w./-])"
-    r"|(?:^\W*|\[)(?:valid|test|dev)(?:\s*[]|:]|\s+step\b|$)",  # these are also words of a sentence
-    re.IGNORECASE,
+    r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|valid|validat(?:e|ed|ing|ion))(?![\w./-])", re.IGNORECASE
 )
 # In a printed dict, the numbers of a critic or an evaluation may have a dict of their own, with the policy's names.
 _INNER = re.compile(r"""["']([^"'\\]{1,200})["']\s*:\s*\{|(\})""")
@@ -98,7 +82,7 @@ CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside it
 MEASURED = ("reward/mean", "loss/policy", "grad/norm")
 _IS_COUNT = re.compile(COUNT)
 _EPOCH_OF_STEP = re.compile(r"(?<![A-Za-z_])epoch\W{0,3}(\d{1,9})(?![\w.])", re.IGNORECASE)
-_STEP_NAMES = ("step", "global_step", "iter", "iteration", "global_steps", "steps")  # the most trusted first
+_STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
 
 
 def read_dictionary(line: str) -> tuple[Row, int | None] | None:
@@ -140,7 +124,7 @@ def is_evaluation(text: str) -> bool:
     >>> is_evaluation("[eval] step 3: "), is_evaluation("evaluator.py:12 step 3: ")
     (True, False)
     """
-    return _evaluation_end(text) < inf
+    return "val" in text.lower() and _EVALUATION.search(text) is not None
 
 
 def _sections(line: str, begin: int) -> Iterator[tuple[str, str]]:
@@ -149,10 +133,7 @@ def _sections(line: str, begin: int) -> Iterator[tuple[str, str]]:
     for inner in _INNER.finditer(line, begin) if line.count("{", begin) > 1 else ():
         key, end = inner.groups()
         outer = around[-1]
-        if end and len(around) == 1:  # the end of the dict, of a text, or of a dict in a list
-            if _CONFIGURATION_AFTER.match(line, inner.end()):
-                line = line[: inner.end()]
-                break
+        if end and len(around) == 1:  # the end of a text, or of a dict in a list
             continue
         if outer is not None:
             yield outer, line[begin : inner.start()]
@@ -255,7 +236,7 @@ def _with_epoch(read: Callable[[str], Row | None]) -> Callable[[str], Row | None
 @_with_epoch
 def read_pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
-    found = None if _STEP_SIGN.search(line) else _PIPE_STEP.search(line)
+    found = _PIPE_STEP.search(line)
     if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
     return _read_segments(found.group(2), _count(found.group(1)))
@@ -302,45 +283,24 @@ def _read_segments(text: str, step: int) -> Row | None:
 @_with_epoch
 def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
-    numbers, is_first, end = NamedNumbers(" "), True, _evaluation_end(line)
-    named = list(_NAMED.finditer(line))
-    place, step = _find_step(line, named)
-    for found in named:
-        if is_first and min(found.start(), place) >= end:
+    numbers, step, is_first, end = NamedNumbers(" "), None, True, _evaluation_end(line)
+    for found in _NAMED.finditer(line):
+        key, text, percent = found.groups()
+        if is_first and found.start() >= end:
             return None
         word = word_before(line, found.start())
-        if found.start() != place:
-            _add(numbers, word, *found.groups())
-        is_first = is_first and found.start() < place and word != ""
+        is_step = key.lower() in _STEP_NAMES and _IS_COUNT.fullmatch(text)
+        if is_step and (counted := _IS_COUNT.match(line, found.start(2))):  # without the count of tokens after a comma
+            step = _count(counted[0])
+        else:
+            _add(numbers, word, key, text, percent)
+        is_first = is_first and step is None and word != ""
     return None if step is None else _with_step(numbers.row(), step)
-
-
-def read_step_beside(line: str) -> int | None:
-    """Return the step of a line with a dict from the line without it: ``step=3 metrics=``, ``[step 3] metrics:``."""
-    step = _find_step(line, [found for found in _NAMED.finditer(line) if found[1].lower() in STEP_KEYS])[1]
-    return None if is_evaluation(line) else step
-
-
-def _find_step(line: str, named: Sequence[re.Match[str]]) -> tuple[int, int | None]:
-    """Return the place and the number of a line's step: of the most trusted name, the first with ``=``, or a plain one.
-
-    ``steps`` is the length of an episode where the line has one.
-    """
-    is_episode = "episode" in line.lower()
-    names = [found for found in named if _IS_COUNT.fullmatch(found[2]) and found[1].lower() in _STEP_NAMES]
-    trusted = [found for found in names if not (is_episode and found[1].lower() == "steps")]
-    if trusted:
-        found = min(trusted, key=lambda each: (_STEP_NAMES.index(each[1].lower()), "=" not in each[0]))
-        counted = _IS_COUNT.match(line, found.start(2))  # without the count of tokens after a comma
-        return found.start(), _count(counted[0]) if counted else None
-    plain = _PLAIN_STEP.search(line) if "step" in line.lower() else None
-    return (len(line), None) if plain is None else (plain.start(), _count(plain[1] or plain[2]))
 
 
 def _evaluation_end(text: str) -> float:
     """Return the place after the first word that says that the numbers after it are those of an evaluation."""
-    lowered = text.lower()
-    found = _EVALUATION.search(text) if "val" in lowered or "test" in lowered or "dev" in lowered else None
+    found = _EVALUATION.search(text) if "val" in text.lower() else None
     return inf if found is None else found.end()
 
 
