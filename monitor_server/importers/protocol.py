@@ -74,7 +74,6 @@ class ReadReport:
         step_rows: Rows with a step, given or numbered.
         steps_back: Those of them whose step is lower than that of the row before, other than in a new epoch.
         restarts: Those of the rows with a lower step whose step is not above the first of the log.
-        goes_on_elsewhere: Those of the rows with a lower step that have a higher one in another column of steps.
         epoch_rows: Rows with which the steps of an epoch begin again, so that they are counted on.
         first_epoch: The first of these rows, counted from 1.
         is_thinned: Whether a collector has removed steps of the run, so that the log lacks steps of the live detection.
@@ -97,7 +96,6 @@ class ReadReport:
     step_rows: int = 0
     steps_back: int = 0
     restarts: int = 0
-    goes_on_elsewhere: int = 0
     epoch_rows: int = 0
     first_epoch: int | None = None
     is_thinned: bool = False
@@ -189,7 +187,7 @@ class ReadReport:
             )
         if self.first_epoch is not None:
             notes.append(
-                f"{_rows(self.epoch_rows)} no higher step than the previous row but a later epoch, first row "
+                f"{_rows(self.epoch_rows)} a lower step than the previous row and a later epoch, first row "
                 f"{self.first_epoch:,}; from there on the steps are counted on from those of the epoch before. Log a "
                 "step that counts through all epochs"
             )
@@ -198,18 +196,9 @@ class ReadReport:
             notes.append(
                 f"{_rows(self.steps_back)} a lower step than the previous row, and each begins a new attempt; in short "
                 "attempts little or nothing is found. Sort the rows by their step, keep the rows of one run in one "
-                "log, and log a step that counts through all epochs" + self._other_column
+                "log, and log a step that counts through all epochs"
             )
         return notes
-
-    @property
-    def _other_column(self) -> str:
-        if not self.goes_on_elsewhere:
-            return ""
-        return (
-            f". {_rows(self.goes_on_elsewhere)} a higher step than the previous row in another column, but the first "
-            "of step, global_step, … counts: if the other one counts through all epochs, rename the first"
-        )
 
     def add_problem(self, path: Path, place: str, message: str) -> None:
         """Record that the part of a file at ``place`` was skipped, with the reason."""

@@ -198,9 +198,8 @@ def other_step_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def outer_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the keys of a row that may count the loops in each of which its steps begin again, epochs first."""
-    names = OUTER_KEYS if step_keys(keys) else OUTER_KEYS[:1]  # the others may be the step
-    return tuple(key for name in names for key in keys if name in _spellings(key))
+    """Return the keys of a row that may count the loops in each of which the steps begin again, epochs first."""
+    return tuple(key for name in OUTER_KEYS for key in keys if name in _spellings(key))
 
 
 def signal_of(key: str) -> str | None:

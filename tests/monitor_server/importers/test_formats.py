@@ -330,12 +330,12 @@ def test_a_heading_in_the_middle_names_the_columns_after_it(tmp_path, heading):
 
 
 def test_the_number_of_a_row_without_a_usable_step_is_no_rewind(tmp_path):
-    """The place of a row in the log is lower than the steps of a loop that logs every tenth one; None is no step."""
+    """The place of a row in the log is lower than the steps of a loop that logs every tenth one."""
     steps = [300, 310.5, None, 320, float("nan"), 330]
     rows = [json.dumps({"step": step, "reward": place / 10}) for place, step in enumerate(steps)]
     (tmp_path / "x.jsonl").write_text("\n".join(rows))
     found, _ = only(tmp_path / "x.jsonl")
-    assert [(step.step, step.attempt) for step in found] == [(step, 1) for step in (300, 301, 320, 321, 330)]
+    assert [(step.step, step.attempt) for step in found] == [(step, 1) for step in (300, 301, 302, 320, 321, 330)]
 
 
 def test_a_row_with_a_step_below_zero_is_left_out_and_named(tmp_path):
