@@ -12,7 +12,7 @@ from monitor_server.durations import HOUR_SECONDS
 from monitor_server.errors import Unavailable
 from monitor_server.notifications.channel_alerts import update_channel_alert
 from monitor_server.notifications.configuration.digests import digest_of
-from monitor_server.notifications.configuration.tables import Limits, NotificationFile
+from monitor_server.notifications.configuration.tables import AppriseChannel, Limits, NotificationFile
 from monitor_server.notifications.delivery.incidents import incidents
 from monitor_server.notifications.delivery.webhook import DeliveryFailed
 from monitor_server.notifications.messages.content import without_alerts
@@ -120,7 +120,10 @@ class DeliveryResults:
             # message without alerts too, it refuses everything, and all wait until it is set right.
             body = json.loads(message.body)
             if body["alerts"]:
-                short = without_alerts(body) | {"incidents": incidents(body)}
+                short = without_alerts(body)
+                # PagerDuty has an event for each; the body of a webhook would have all of them.
+                if isinstance(file.channels.get(message.channel), AppriseChannel):
+                    short["incidents"] = incidents(body)
                 messages.replace_body(message.id, json.dumps(short).encode())
         if is_over:
             if file.fallback is not None and file.fallback.channel != message.channel:

@@ -5,6 +5,7 @@ harmless: one line, no links, no mention of people, no formatting.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -120,9 +121,12 @@ def build_body(
 def without_alerts(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body of a message that only counts its alerts, for a receiver that refuses what they contain.
 
-    The names of projects come from outside too, and may be what it refuses.
+    The names of projects and of rules come from outside too, and may be what it refuses.
     """
-    counts = {**body["counts"], "projects": {}}
+    kinds: Counter[str] = Counter()
+    for kind, number in body["counts"]["kinds"].items():
+        kinds[kind.partition(":")[0]] += number
+    counts = {**body["counts"], "kinds": dict(kinds.most_common()), "projects": {}}
     short = {**body, "counts": counts, "alerts": [], "omitted_alerts": counts["alerts"]}
     return short | {"title": title(short)}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.notifications.messages.content import alert_items, build_body, markdown, text
+from monitor_server.notifications.messages.content import alert_items, build_body, markdown, text, without_alerts
 
 ROW = {
     "id": "a", "run_id": "r", "run": "r", "project": "p", "kind": "death_spiral", "severity": "warning",
@@ -51,6 +51,16 @@ def test_a_message_counts_the_alerts_that_it_does_not_name():
     for number, words in ((2, "1 more alert is not named here."), (3, "2 more alerts are not named here.")):
         counted = body | {"counts": body["counts"] | {"alerts": number}}
         assert f"\n{words} All {number}, by kind" in text(counted)
+
+
+def test_a_message_without_its_alerts_counts_rules_without_their_names():
+    """Whoever may save a rule chooses its name, which may be what a receiver refuses, or too long for it."""
+    body = message("it fell")
+    kinds = {f"rule:poison{number}": 2 for number in range(60)} | {"death_spiral": 1}
+    counted = without_alerts(body | {"counts": body["counts"] | {"alerts": 121, "kinds": kinds}})
+    assert counted["title"] == "[WARNING] 121 alerts in 1 run: rule, death_spiral"
+    assert "All 121, by kind: 120 rule, 1 death_spiral" in text(counted)
+    assert "poison" not in str(counted)
 
 
 def test_an_alert_that_a_rewind_has_ended_says_so():
