@@ -4,6 +4,7 @@ A notification has at most 8,000 bytes, so a longer message is sent in parts. Me
 is away are lost, in both directions; `on_gap` is called once the connection is there again.
 """
 
+import contextlib
 import threading
 import time
 import uuid
@@ -172,10 +173,16 @@ class NotifyChannel:
                     self._receive(notification.payload)
                 if time.monotonic() - probed > PROBE_SECONDS:
                     connection.execute("SELECT 1")
-                    _require_writes(connection)
+                    if connection.takes_no_writes and self._finds_writable():
+                        return
                     probed = time.monotonic()
         finally:
             self._is_listening.clear()
+
+    def _finds_writable(self) -> bool:
+        """Return whether the address leads to a server that takes writes; until then no other one has messages."""
+        with contextlib.closing(self._connect()) as connection:
+            return not connection.takes_no_writes
 
     def _receive(self, payload: str) -> None:
         """Join the parts of a message, which arrive in order; if a part is missing, the message is dropped."""

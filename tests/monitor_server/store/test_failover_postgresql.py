@@ -9,6 +9,8 @@ import pytest
 from monitor_server.errors import Unavailable
 from monitor_server.store.database import Store
 from monitor_server.store.postgresql import connections, listen_notify
+from monitor_server.store.postgresql.bounded_connection import BoundedConnection
+from monitor_server.store.postgresql.listen_notify import NotifyChannel
 from tests.live import eventually
 from tests.postgres import create_database
 from tests.relays import Relay
@@ -115,3 +117,25 @@ def test_live_events_leave_a_server_that_takes_no_writes(migrated_postgres, monk
         eventually(lambda: read_only.isdisjoint(_sessions(connection)))
         eventually(lambda: channel.is_listening and channel.waiting == 0)
     assert channel.dropped == 0
+
+
+def test_live_events_report_a_gap_only_once_a_server_takes_writes(migrated_postgres, monkeypatch):
+    """While it takes none nothing is lost, and each gap makes every dashboard read everything again."""
+    monkeypatch.setattr(listen_notify, "PROBE_SECONDS", 0.0)
+    url, gaps, looks = migrated_postgres(), [], []
+
+    def connect():
+        looks.append(1)
+        return BoundedConnection.connect(url.replace("+psycopg", ""), autocommit=True)
+
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(_connect(url))
+        setting = f"DATABASE {connection.info.dbname} SET default_transaction_read_only"
+        connection.execute(f"ALTER {setting} = on")
+        channel = NotifyChannel(connect, on_message=lambda _: None, on_gap=lambda: gaps.append(1))
+        stack.callback(channel.stop)
+        channel.start()
+        eventually(lambda: len(looks) > 4)
+        assert gaps == [1]
+        connection.execute(f"ALTER {setting} = off")
+        eventually(lambda: gaps == [1, 1])
