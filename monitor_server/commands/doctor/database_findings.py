@@ -102,11 +102,12 @@ def check_server(state: DatabaseState) -> DoctorFinding:
 
 def _schema(state: DatabaseState) -> DoctorFinding:
     newest = newest_schema()
-    if state.missing_columns:
+    if missing := state.missing_columns:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return DoctorFinding(
             level=Level.PROBLEM,
             about="schema",
-            text=f"{newest}, the newest, without the columns {', '.join(state.missing_columns)}",
+            text=f"{newest}, the newest, and lacks the column {missing[0]}{more}",
             advice="no collector starts here: restore a backup that has them, or set RLVITALS_DATABASE_URL to another",
         )
     if state.schema_version == newest:

@@ -43,5 +43,5 @@ def test_a_database_of_a_migration_that_was_edited_later_is_named_and_left_as_it
         with pytest.raises(DatabaseUnusable, match=re.escape("lacks runs.responses_thinned_at: ")):
             Store.open(database_url)
     found = {each.text: each.level for each in check_database(database_url) if each.about == "schema"}
-    expected = f"{schema}, the newest, without the columns runs.responses_thinned_at"
+    expected = f"{schema}, the newest, and lacks the column runs.responses_thinned_at"
     assert found.get(expected) == (None if schema == "0034" else "problem")
