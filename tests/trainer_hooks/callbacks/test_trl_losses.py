@@ -7,6 +7,7 @@ from trl import GRPOTrainer
 
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks.trl import VitalsCallback
+from trainer_hooks.callbacks.trl.loss_scores import LossScores, ScorerCall
 
 pytestmark = pytest.mark.skipif(
     not hasattr(GRPOTrainer, "_get_per_token_logps_and_entropies"), reason="this TRL computes no entropies"
@@ -49,6 +50,15 @@ class Cutting(GRPOTrainer):
         )
 
 
+class Overwriting(GRPOTrainer):
+    """A trainer whose loss puts another token where the masks hide one."""
+
+    def _compute_loss(self, model, inputs):
+        sides = ("prompt", "completion")
+        ids = {f"{side}_ids": inputs[f"{side}_ids"].masked_fill(inputs[f"{side}_mask"] == 0, 1) for side in sides}
+        return super()._compute_loss(model, inputs | ids)
+
+
 @pytest.fixture
 def run(tmp_path, connect):
     """Return a function that trains with the callback into the live collector."""
@@ -66,7 +76,7 @@ def run(tmp_path, connect):
 
 
 @pytest.mark.usefixtures("full_precision")
-@pytest.mark.parametrize("kind", [Reversing, Cutting])
+@pytest.mark.parametrize("kind", [Reversing, Cutting, Overwriting])
 @pytest.mark.parametrize(
     "options",
     [{}, {"max_completion_length": 1, "learning_rate": 0.1}, {"beta": 0.1, "gradient_accumulation_steps": 1}],
@@ -87,6 +97,17 @@ def test_numbers_stay_with_the_responses_that_a_loss_puts_into_another_order(kin
         assert signals[step]["ratio/max"] < 3
     assert "displacement/self" in signals[1] or "max_completion_length" in options
     assert NOT_OBSERVED not in caplog.text
+
+
+def test_tokens_of_a_loss_of_trl_are_not_compared(tmp_path):
+    """The result would have to be waited for on a device. No value of a tensor without storage can be read."""
+    ids, mask = torch.zeros(2, 5, dtype=torch.long, device="meta"), torch.ones(2, 5, device="meta")
+    call = ScorerCall(lambda: None, torch.zeros(2, 3), None, ids)
+    inputs = {"prompt_ids": ids[:, :2], "completion_ids": ids[:, 2:]}
+    inputs |= {"prompt_mask": mask[:, :2], "completion_mask": mask[:, 2:]}
+    assert LossScores(tiny_trl.trainer(tmp_path, [])).match(call, inputs) is call
+    with pytest.raises(RuntimeError, match="meta tensor"):
+        LossScores(tiny_trl.trainer(tmp_path, [], kind=Reversing)).match(call, inputs)
 
 
 class Hinting(GRPOTrainer):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
+from trainer_hooks.callbacks.trl.known_code import is_known_code
 from trainer_hooks.callbacks.trl.row_places import find_places
 from trainer_hooks.probes.rescoring import Scorer
 
@@ -53,6 +54,7 @@ class LossScores:
     """
 
     def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
         self._loss = f"the loss of {type(trainer).__name__}"
         self._warnings = OneTimeWarnings()
         self._call: ScorerCall | None = None
@@ -88,7 +90,8 @@ class LossScores:
         Call this after the loss. TRL reads its metrics there, so the device has hardly anything left to do before the
         result of the comparison can be read.
         """
-        found = _match(call, inputs)
+        losses = (getattr(self._trainer, name, None) for name in ("compute_loss", "_compute_loss"))
+        found = _match(call, inputs, is_known=all(map(is_known_code, losses)))
         if isinstance(found, ScorerCall):
             return found
         self._warnings.log(
@@ -106,21 +109,31 @@ def read_scores(result: Any) -> tuple[Tensor, Tensor | None]:
     return logprobs.detach(), None if entropies is None else entropies.detach()
 
 
-def _match(call: ScorerCall, inputs: Mapping[str, Any]) -> ScorerCall | str:
+def _match(call: ScorerCall, inputs: Mapping[str, Any], *, is_known: bool) -> ScorerCall | str:
     """Return the call in the order of the microbatch, or what its loss does instead."""
     responses, ids = inputs.get("completion_ids"), call.ids
     if responses is None or not isinstance(ids, Tensor):
         return OTHER_TOKENS
     if call.logprobs.shape != responses.shape or len(ids) != len(responses):
         return IN_PARTS
+    if is_known:  # it scores the rows as they are, and nothing waits for the device
+        return call
     # Equal responses to different prompts have different scores. A loss may cut the padding before the prompts.
-    expected = torch.cat([inputs["prompt_ids"], responses], dim=1) if "prompt_ids" in inputs else responses
+    expected = _join(inputs, "ids")
     width = min(expected.shape[1], ids.shape[1])
     if width < responses.shape[1]:
         return OTHER_TOKENS
     expected, scored = expected[:, -width:], ids[:, -width:]
-    if bool((expected == scored).all()):
+    # A loss may overwrite what the masks hide.
+    hidden = _join(inputs, "mask")[:, -width:] == 0
+    if bool(((expected == scored) | hidden).all()):
         return call
     places = find_places(expected.tolist(), scored.tolist(), [None] * len(scored), padding=-1)
     known = [place for place in places if place is not None]
     return call.take_rows(known) if len(known) == len(places) else OTHER_TOKENS
+
+
+def _join(inputs: Mapping[str, Any], what: str) -> Tensor:
+    """Return the columns of the prompts, if the microbatch has them, and of the responses beside each other."""
+    sides = ("prompt", "completion") if {"prompt_ids", "prompt_mask"} <= inputs.keys() else ("completion",)
+    return torch.cat([inputs[f"{side}_{what}"] for side in sides], dim=1)
