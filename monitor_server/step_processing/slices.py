@@ -311,9 +311,9 @@ class Projection:
         computed.waiting.save(repositories)
         status = due_status(run, run_status(run, now=context.now, deadlines=deadlines), has_more=has_more)
         is_changed = status != run.announced
-        if status != "running" and not has_more and not computed.waiting:
-            why = f"the run is {status}, and this was not found at its last step"
-            context.add_alerts(context.alerts.end_kept(step=run.last_step or 0, why=why, now=context.now))
+        # What arrived since the log was read is for the next slice, and may be found again.
+        if status != "running" and run.is_projected and not computed.waiting:
+            self._end_kept(repositories, computed, status)
         if is_changed:
             change_status(context, status, deadlines=deadlines)
         context.alerts.save(repositories, now=context.now)
@@ -325,6 +325,18 @@ class Projection:
         if is_changed or stored.quarantined_at is not None:  # readers see another status or phase
             context.add_run(repositories, deadlines)
         return True
+
+    def _end_kept(self, repositories: Repositories, computed: _Computed, status: str) -> None:
+        """Resolve what was not found at the newest step of the detectors, which may be of an attempt before the last.
+
+        Such a step waited for a rank until the next attempt began, and is not the run's last one.
+        """
+        if not self._settings.keep_firing_steps:
+            return
+        seen = computed.state or repositories.detector_states.load(computed.context.run.id)
+        if seen is not None:
+            context, why = computed.context, f"the run is {status}, and this was not found at its last step"
+            context.add_alerts(context.alerts.end_kept(step=seen.step, why=why, now=context.now))
 
     def _tick_rules(self, context: RunContext, status: str) -> bool:
         """Update the rules of a run for the passed time; return whether that changes anything.
