@@ -18,6 +18,7 @@ from monitor_server.importers.formats.json_lines import JsonLines, read_json_lin
 from monitor_server.importers.formats.mlflow import MlflowDatabase, is_deleted, is_mlflow_run, mlflow_run
 from monitor_server.importers.formats.notebook import Notebook
 from monitor_server.importers.formats.parquet import Parquet
+from monitor_server.importers.formats.table_layout import is_lone_heading
 from monitor_server.importers.formats.tensorboard.event_file import EventFile, event_files
 from monitor_server.importers.formats.trackio import TrackioDatabase
 from monitor_server.importers.formats.wandb_file import WandbFile
@@ -73,8 +74,9 @@ def find_logs(
         paths: Files and folders.
         keys: The user's own keys for signals, which count as known.
         passed_over: Called for each unreadable file and folder in a searched folder, with its name and the reason: no
-            permission, a locked or damaged database, a damaged file of a known format, a log in a compressed form that
-            is not read. An archive, which may be a saved model, is named only if the folder contains no run.
+            permission, a locked or damaged database, a damaged file of a known format, the heading of a log without a
+            row, a log in a compressed form that is not read. An archive, which may be a saved model, is named only if
+            the folder contains no run.
 
     Raises:
         LogError: If a path does not exist, a file cannot be read, or a folder contains no run.
@@ -275,7 +277,10 @@ def _files_in(
             continue
         beginning = head(path)
         importer = next((each for each in IMPORTERS if each.recognises(path, beginning)), None)
-        if importer is None:
+        is_text = isinstance(importer, ConsoleLog)  # which takes every text
+        if is_text and is_lone_heading(beginning.decode(errors="replace")):
+            passed_over(f"{path} was passed over: it has the heading of a log, and no step")
+        elif importer is None:
             fault = _fault(path, beginning)
             if fault is not None:
                 report = packed if _may_hold_anything(path, beginning) else passed_over

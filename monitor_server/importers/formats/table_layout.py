@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from monitor_server.importers.signal_names import is_known, step_keys, ungrouped
+from monitor_server.importers.signal_names import is_known, signal_of, step_keys, ungrouped
 
-__all__ = ["NUMBER", "Layout", "find_layout"]
+__all__ = ["NUMBER", "Layout", "find_layout", "is_lone_heading"]
 
 PROBE_LINES = 6
 # The lines in which decimal commas are searched.
@@ -141,6 +141,16 @@ def find_layout(text: str, *, is_cut: bool) -> Layout | None:
         if fitting is not None:
             return replace(fitting, has_decimal_commas=_has_commas(fitting, known))
     return None
+
+
+def is_lone_heading(text: str) -> bool:
+    """Whether a text is the heading of a log without a row: it names a step and a signal."""
+    known = text.strip().splitlines()
+    if len(known) != 1:
+        return False
+    names = next((tuple(known[0].split(each.delimiter)) for each in LAYOUTS[:3] if each.delimiter in known[0]), ())
+    names = tuple(name.strip().strip('"') for name in names)
+    return bool(step_keys(names)) and any(signal_of(name) not in (None, "lr") for name in names)
 
 
 def _count_comments(lines: Sequence[str]) -> int:

@@ -110,6 +110,24 @@ def test_other_files_of_a_project_are_no_unreadable_logs(folder):
     assert reasons == []
 
 
+def test_the_heading_of_a_log_without_a_step_is_named_and_other_tables_without_a_row_are_not(folder, capsys):
+    """A run that crashed before its first step does not pass, and an empty table of something else does."""
+    (folder / "prices.csv").write_text("step,price\n")
+    (folder / "answers.csv").write_text("question,reward\n")
+    (folder / "rates.csv").write_text("step,learning_rate\n")
+    (folder / "crashed.jsonl").touch()
+    assert main(["check", "--fail-on", "critical", str(folder)]) == 0
+    for name, heading in (("crashed.csv", "step,train/reward\n"), ("second.tsv", '"step"\t"reward"')):
+        (folder / name).write_text(heading)
+    assert main(["check", "--fail-on", "critical", str(folder)]) == EXIT_NOT_OBSERVED
+    told = capsys.readouterr().err
+    assert [told.count(f"{name} was passed over: it has the heading") for name in ("crashed.csv", "second.tsv")] == [
+        1,
+        1,
+    ]
+    assert told.count("passed over") == 2
+
+
 def test_a_database_without_a_run_is_refused_in_one_line(folder, capsys):
     """An MLflow store in which nothing was logged yet."""
     with closing(sqlite3.connect(folder / "mlflow.db")) as connection, connection:
