@@ -6,6 +6,7 @@ import re
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http.client import HTTPResponse
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -102,6 +103,21 @@ class _TimedStream(io.RawIOBase):
         super().close()
 
 
+@dataclass(slots=True)
+class _Limits:
+    """The limits of an exchange.
+
+    Attributes:
+        connect_timeout_seconds: Longest wait for a connection.
+        read_timeout_seconds: Longest time for sending the batch, and longest wait for the next part of the answer.
+        deadline: The monotonic time at which the exchange is given up.
+    """
+
+    connect_timeout_seconds: float
+    read_timeout_seconds: float
+    deadline: float = math.inf
+
+
 class HttpTransport:
     """Posts batches to a collector.
 
@@ -125,10 +141,8 @@ class HttpTransport:
         read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
         exchange_seconds: float = EXCHANGE_SECONDS,
     ) -> None:
-        self._connect_timeout_seconds = connect_timeout_seconds
-        self._read_timeout_seconds = read_timeout_seconds
+        self._limits = _Limits(connect_timeout_seconds, read_timeout_seconds)
         self._exchange_seconds = exchange_seconds
-        self._deadline = math.inf
         self._endpoint = url.rstrip("/") + INGEST_PATH
         headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": _user_agent()}
         if api_key:
@@ -145,7 +159,7 @@ class HttpTransport:
             )
         except ValueError as error:
             raise ConfigurationError(f"url must look like http://host:8600, got {url!r}: {error}") from error
-        self._pool.ConnectionCls = self._timed(self._pool.ConnectionCls)
+        self._pool.ConnectionCls = _timed(self._pool.ConnectionCls, self._limits)
 
     def send(self, body: bytes) -> Receipt:
         """Deliver a msgpack batch.
@@ -154,11 +168,11 @@ class HttpTransport:
             UnavailableError: If there was no answer, a broken one, or one that does not concern the batch.
             RefusedError: If the collector answered 400, 415 or 422 in its own error shape, or any server 413.
         """
-        self._deadline = time.monotonic() + self._exchange_seconds
+        self._limits.deadline = time.monotonic() + self._exchange_seconds
         try:
             status, answer, headers = self._post(body)
         except Exception as error:
-            is_over = time.monotonic() >= self._deadline
+            is_over = time.monotonic() >= self._limits.deadline
             reason = f"batch and answer took longer than {self._exchange_seconds:g} s" if is_over else error
             raise UnavailableError(f"{self._endpoint} cannot be reached: {reason}") from error
         if status == OK:
@@ -168,30 +182,6 @@ class HttpTransport:
         if _is_refusal(status, answer):
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_parse_retry_after(headers.get("Retry-After")))
-
-    def _timed(self, kind: type[Any]) -> type[Any]:
-        """Return a class of urllib3's connections, with TLS or without, that keeps the times of this transport."""
-
-        def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's
-            # urllib3's own timeout for the connection also limits the time in which a batch is sent, which is seconds
-            # where the network is slow or the collector busy.
-            connection.timeout = self._connect_timeout_seconds
-            kind.connect(connection)
-            connection.timeout = self._read_timeout_seconds
-            connection.sock.settimeout(self._read_timeout_seconds)
-
-        def response_class(_: object, connection: socket.socket, **options: Any) -> HTTPResponse:  # noqa: ANN401 - http.client's
-            response = HTTPResponse(connection, **options)
-            stream = _TimedStream(
-                response.fp.detach(),
-                connection,
-                read_timeout_seconds=self._read_timeout_seconds,
-                deadline=self._deadline,
-            )
-            response.fp = io.BufferedReader(stream)
-            return response
-
-        return type(kind.__name__, (kind,), {"connect": connect, "response_class": response_class})
 
     def _post(self, body: bytes) -> tuple[int, bytes, Mapping[str, str]]:
         response = self._pool.urlopen("POST", self._path, body=body, redirect=False, preload_content=False)
@@ -214,6 +204,35 @@ class HttpTransport:
         except DECODING_ERRORS as error:
             # A proxy may have answered in place of the collector. Ingest is idempotent, so sending again is safe.
             raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
+
+
+def _timed(kind: type[Any], limits: _Limits) -> type[Any]:
+    """Return a class of urllib3's connections, with TLS or without, that keeps the limits.
+
+    It must not lead to the transport: urllib3 holds each connection until its pool is collected, and would hold the
+    pool by it for ever.
+    """
+
+    def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's
+        # urllib3's own timeout for the connection also limits the time in which a batch is sent, which is seconds
+        # where the network is slow or the collector busy.
+        connection.timeout = limits.connect_timeout_seconds
+        kind.connect(connection)
+        connection.timeout = limits.read_timeout_seconds
+        connection.sock.settimeout(limits.read_timeout_seconds)
+
+    def response_class(_: object, connection: socket.socket, **options: Any) -> HTTPResponse:  # noqa: ANN401 - http.client's
+        response = HTTPResponse(connection, **options)
+        stream = _TimedStream(
+            response.fp.detach(),
+            connection,
+            read_timeout_seconds=limits.read_timeout_seconds,
+            deadline=limits.deadline,
+        )
+        response.fp = io.BufferedReader(stream)
+        return response
+
+    return type(kind.__name__, (kind,), {"connect": connect, "response_class": response_class})
 
 
 def _describe_redirect(status: int, headers: Mapping[str, str]) -> str:

@@ -1,8 +1,10 @@
 import contextlib
+import gc
 import random
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from scipy import stats
 import trainer_hooks
 from tests.bad_collectors import dripping
 from tests.live import PATIENCE_SECONDS
+from tests.patience import eventually
 from trainer_hooks.delivery import BackoffTransport
 from trainer_hooks.delivery.http import HttpTransport
 from trainer_hooks.errors import ConfigurationError, RefusedError, UnavailableError
@@ -168,6 +171,28 @@ def test_after_an_interim_answer_no_batch_has_the_answer_of_an_earlier_one():
             with pytest.raises(UnavailableError):
                 sending.result(PATIENCE_SECONDS)
             first.close()
+
+
+def test_closed_monitors_leave_no_descriptor(collector, monkeypatch, tmp_path):
+    """A sweep in one process would come to the limit of open files, and its trainings could open none."""
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", str(tmp_path))
+
+    def count_descriptors():
+        gc.collect()
+        return len(list(Path("/dev/fd").iterdir()))
+
+    def train():
+        monitor = trainer_hooks.connect(collector.url, run="r")
+        monitor.log_step(0, {"a": 1.0})
+        monitor.close()
+        assert collector.batches
+
+    train()
+    before = count_descriptors()
+    for _ in range(4):
+        train()
+    # The collector is in this process, and closes its side later.
+    assert eventually(lambda: count_descriptors() <= before)
 
 
 def test_the_time_of_one_batch_does_not_cut_the_next_one(collector):
