@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 from monitor_server.action_requests.due_requests import end_requests_of_process, end_undelivered_requests
 from monitor_server.ingest.record_log.config_changes import describe_changes
@@ -15,9 +14,6 @@ from trainer_hooks import wire
 __all__ = ["enter_run", "take_back_late_end"]
 
 log = logging.getLogger(__name__)
-
-# The largest difference of the clocks of a trainer and of this machine that gives no false warning.
-CLOCK_SECONDS: Final = 60.0
 
 
 def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stall_seconds: float) -> tuple[Run, int]:
@@ -44,8 +40,14 @@ def enter_run(repositories: Repositories, valid: ValidBatch, *, now: float, stal
     world_size = known or batch.world_size
     if known is None:
         run.log_end += 1
-    if batch.attempt < run.attempt:
-        _warn_of_lower_attempt(repositories, run, valid, is_new=known is None, world_size=world_size)
+        if batch.attempt < run.attempt:
+            log.warning(
+                "attempt %d of run %r is new and lower than the newest, %d: its steps are "
+                "stored, and no detector sees them; a later launch must have a higher RLVITALS_ATTEMPT",
+                batch.attempt,
+                run.name,
+                run.attempt,
+            )
     if batch.attempt == run.attempt:
         run.world_size, run.capability = world_size, batch.capability
         run.source = batch.source or run.source
@@ -101,47 +103,6 @@ def take_back_late_end(
         reason,
     )
     _continue(run, now=now)
-
-
-def _warn_of_lower_attempt(
-    repositories: Repositories, run: Run, valid: ValidBatch, *, is_new: bool, world_size: int
-) -> None:
-    """Warn once if an attempt begins below the newest, or makes records after a later launch has begun.
-
-    The records that a dead process has left in its spool come late as well, but were made before.
-    """
-    batch = valid.batch
-    if is_new:
-        log.warning(
-            "attempt %d of run %r is new and lower than the newest, %d: its steps are "
-            "stored, and no detector sees them; a later launch must have a higher RLVITALS_ATTEMPT",
-            batch.attempt,
-            run.name,
-            run.attempt,
-        )
-    if is_new or batch.rank or not valid.records:
-        return
-    launch = wire.find_next_launch(batch.attempt, world_size=world_size)
-    begun = repositories.attempts.first_begun(run.id, from_attempt=launch)
-    if begun is None or not _is_made_after(valid.records[-1].body, begun + CLOCK_SECONDS):
-        return
-    last = repositories.records.last_body(run.id, batch.attempt, batch.rank)
-    if last and _is_made_after(last, begun + CLOCK_SECONDS):  # warned of
-        return
-    log.warning(
-        "two launches of run %r train at once: attempt %d makes steps although a later launch has begun, and the "
-        "newest attempt is %d. The steps of attempt %d are stored, and no detector sees them; give each training a "
-        "name of its own",
-        run.name,
-        batch.attempt,
-        run.attempt,
-        batch.attempt,
-    )
-
-
-def _is_made_after(record: bytes, at: float) -> bool:
-    made = wire.decode_record(record).time
-    return made is not None and made > at
 
 
 def _continue(run: Run, *, now: float) -> None:

@@ -148,12 +148,6 @@ class Attempts:
         kept = (attempts.c.run_id == run_id) & (attempts.c.world_size != REMOVED) & (attempts.c.first_seen <= at)
         return self._connection.execute(select(func.max(attempts.c.attempt)).where(kept)).scalar()
 
-    def first_begun(self, run_id: str, *, from_attempt: int) -> float | None:
-        """Return when the first of a run's attempts with at least a number began; None where there is none."""
-        kept = (attempts.c.run_id == run_id) & (attempts.c.world_size != REMOVED)
-        query = select(func.min(attempts.c.first_seen)).where(kept, attempts.c.attempt >= from_attempt)
-        return self._connection.execute(query).scalar()
-
     def ordinals(self, run_id: str) -> dict[int, tuple[int, int]]:
         """Return each attempt's ordinal, from 1, and world size."""
         rows = self._connection.execute(_ATTEMPTS, {"run": run_id})

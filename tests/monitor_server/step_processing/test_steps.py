@@ -145,36 +145,6 @@ def test_a_launch_with_a_lower_attempt_than_the_newest_is_named(live, caplog):
     assert caplog.text.count("attempt 2 of run 'r' is new and lower than the newest, 3") == 1
 
 
-@pytest.mark.parametrize("world_size", [1, 2])
-def test_two_launches_that_train_at_once_are_named_once(live, clock, caplog, world_size):
-    """Records of a dead launch come late too, but were made before; a rank that has rewound is no other launch."""
-
-    def send(step, made_at, *, attempt=1, rank=0):
-        assert live.send(
-            run="r",
-            rank=rank,
-            world_size=world_size,
-            attempt=attempt,
-            records=[{"step": step, "seq": step, "time": made_at, "scalars": {"a": 1.0}}],
-        )["accepted"]
-
-    begun = clock.now
-    send(0, begun - 90)
-    if world_size > 1:
-        send(0, begun - 90, attempt=2, rank=1)
-        send(1, begun + 300)
-    send(0, begun, attempt=5000)
-    send(2, begun - 80)  # the spool of a launch that is dead
-    send(3, begun + 50)  # a launch that comes to its end, or a clock that goes before
-    assert "two launches" not in caplog.text
-    clock.now += 300
-    for step in range(4, 7):
-        send(step, begun + 70 + step)
-    send(0, begun + 300, attempt=5001)
-    send(7, begun + 400)
-    assert caplog.text.count("two launches of run 'r' train at once: attempt 1 makes steps") == 1
-
-
 def test_a_process_that_starts_again_in_its_attempt_takes_its_end_back(live):
     """The failure that a rank reported ends no run after rank 0 has restarted; a late record does not change that."""
     live.send(run="r", config={"lr": 1.0}, end="stopped")

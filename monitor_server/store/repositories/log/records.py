@@ -64,7 +64,6 @@ _UP_TO = (
 )
 _LAST_SEQ = select(func.max(records.c.seq)).where(*_OF_RANK)
 _LAST_STEP = select(records.c.step).where(*_OF_RANK).order_by(records.c.seq.desc()).limit(1)
-_LAST_BLOCK = select(*BLOCK_COLUMNS).where(*_OF_RANK).order_by(records.c.seq.desc()).limit(1)
 _STEPS = blocks_of_steps(records.c.entries, records.c.seq, records.c.step)
 _RANKS = blocks_of_steps(records.c.rank, records.c.entries, records.c.seq, records.c.step, func.length(records.c.body))
 END = 2**62
@@ -98,12 +97,6 @@ class Records:
         asked = {"run": run_id, "attempt": attempt, "rank": rank}
         last = self._connection.execute(_LAST_STEP, asked).scalar()
         return -1 if last is None else int(last)
-
-    def last_body(self, run_id: str, attempt: int, rank: int) -> bytes:
-        """Return the last record of a rank in an attempt; empty before its first record, or if it was removed."""
-        asked = {"run": run_id, "attempt": attempt, "rank": rank}
-        block = self._connection.execute(_LAST_BLOCK, asked).one_or_none()
-        return b"" if block is None else [*block_records(RecordBlock._make(block))][-1].body
 
     def add(self, run_id: str, new: Iterable[RecordBlock]) -> None:
         """Append blocks of new records to a run that is locked; the caller writes the end of its log."""
