@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from http.client import HTTPResponse
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -60,6 +61,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ERROR_ANSWERS = msgspec.json.Decoder(_ErrorAnswer)
 
 
+@cache  # the metadata are read from the disk
 def _user_agent() -> str:
     """Return the name and the version by which `rlvitals doctor` recognises an old SDK."""
     try:
@@ -240,8 +242,12 @@ def _describe_redirect(status: int, headers: Mapping[str, str]) -> str:
     target = headers.get("Location", "")
     if not target or not REDIRECTS <= status < CLIENT_ERROR:
         return ""
-    shown = printable(target[:200])
-    return f"redirected to {shown}; no redirect is followed, so set RLVITALS_URL to it without {INGEST_PATH}"
+    address = target.partition("?")[0]  # the query of a sign-in page has secrets
+    if address.endswith(INGEST_PATH) and "://" in address:
+        advice = f"set RLVITALS_URL to it without {INGEST_PATH}"
+    else:
+        advice = f"let the proxy pass {INGEST_PATH} on to the collector, without a sign-in"
+    return f"redirected to {printable(address[:200])}; no redirect is followed, so {advice}"
 
 
 def _request_id(headers: Mapping[str, str]) -> str:

@@ -108,6 +108,14 @@ def test_a_redirect_names_its_target(collector):
         HttpTransport(collector.url).send(b"")
 
 
+@pytest.mark.parametrize("page", ["/login", "https://sign-in.example/authorize"])
+def test_a_redirect_to_a_sign_in_page_gives_no_address_of_a_collector(collector, page):
+    """The query has the secrets of the sign-in, and stays out of the log."""
+    collector.answers = [(302, b"", {"Location": f"{page}?next=/api/v1/ingest"})]
+    with pytest.raises(UnavailableError, match=f"302: redirected to {page}; .* without a sign-in$"):
+        HttpTransport(collector.url).send(b"")
+
+
 @pytest.mark.parametrize(
     ("beginning", "drop"),
     [
