@@ -1,1 +1,1 @@
-"""Finds out how the training was launched and configured, and when it forks or ends; keeps signals off our threads."""
+"""Finds out how the training process was launched and with which configuration, and when it forks or ends."""
