@@ -1,4 +1,4 @@
-"""The signals that background threads receive, also while they call functions of the user."""
+"""The signals that background threads receive, and those that the user's functions in them do."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ import pytest
 
 from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.recording.two_groups import rollouts
-from trainer_hooks.delivery import DropCounter
+from trainer_hooks.delivery import DropCounter, signals_of_training
 from trainer_hooks.delivery.background_thread import BackgroundThread
 from trainer_hooks.recording.health import RunHealth
 from trainer_hooks.recording.responses.sampler import ResponseSampler
@@ -46,7 +46,7 @@ def test_a_signal_that_training_blocks_later_does_not_reach_our_threads(own_mask
     run_in_background(start_another)
     assert len(masks) == 2
     for mask in masks:
-        assert {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, max(signal.valid_signals())} <= mask
+        assert {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2} <= mask
         assert not mask & {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
     assert blocked() == own_mask
 
@@ -60,29 +60,24 @@ def test_a_thread_that_cannot_be_started_leaves_the_mask(own_mask):
     assert blocked() == own_mask
 
 
-def test_functions_of_the_user_do_not_receive_what_the_training_blocks():
-    """SIGTERM comes while a checkpoint is written, with an alert and a sampled step: it stays pending."""
-    alert = AlertNotice(id="a", kind="likelihood_drift", severity="warning", opened_step=3, summary="falling")
+def test_functions_of_the_user_have_the_mask_of_the_training(own_mask):
+    """A program that they start inherits it, and would not end on a SIGTERM; afterwards all is blocked again."""
     masks = []
-    must_go_on = threading.Event()
+    alert = AlertNotice(id="a", kind="likelihood_drift", severity="warning", opened_step=3, summary="falling")
 
-    def work():
-        assert must_go_on.wait(PATIENCE_SECONDS)
+    def notify():
         health = RunHealth(7, DropCounter(), [lambda _: masks.append(blocked())])
         health.update(Receipt(run_id="r", accepted=1, alerts=[alert]), 7)
         sampler = ResponseSampler(count=1, max_bytes=1 << 20, redact=lambda text: masks.append(blocked()) or text)
         sampler.sample(ActionTokens.of(rollouts(decode=str)), seed="1 0 0")
+        masks.append("all" if signal.SIGTERM in blocked() else "few")
 
-    thread = BackgroundThread(work, name="test")
-    thread.start()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
-    try:
-        must_go_on.set()
-        thread.wait_for_end(PATIENCE_SECONDS)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    run_in_background(lambda: run_in_background(notify))
+    assert masks.pop() == "all"
     assert len(masks) > 1
-    assert all({signal.SIGUSR2, signal.SIGTERM} <= mask for mask in masks)
+    assert all(mask == own_mask for mask in masks)
+    with signals_of_training():  # a thread of the training itself
+        assert blocked() == own_mask
 
 
 def test_where_the_platform_has_no_masks_threads_start_without(monkeypatch):
@@ -90,5 +85,9 @@ def test_where_the_platform_has_no_masks_threads_start_without(monkeypatch):
     monkeypatch.delattr(signal, "pthread_sigmask")
     seen = threading.Event()
 
-    run_in_background(seen.set)
+    def work():
+        with signals_of_training():
+            seen.set()
+
+    run_in_background(work)
     assert seen.is_set()
