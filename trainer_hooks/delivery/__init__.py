@@ -14,7 +14,6 @@ A record passes these modules in order:
 urllib3 is only needed by a process that connects.
 """
 
-from trainer_hooks.delivery.background_thread import signals_of_training
 from trainer_hooks.delivery.batch_processor import BatchEncoder, BatchProcessor, EncodedRecord, RecordEncoder
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.exporter import Exporter
@@ -36,5 +35,4 @@ __all__ = [
     "Spool",
     "Transport",
     "send_batch",
-    "signals_of_training",
 ]

@@ -10,8 +10,6 @@ from typing import Protocol, TypeVar
 import torch
 from torch import distributed
 
-from trainer_hooks.launch.signal_mask import start_without_signals
-
 __all__ = ["KeyValueStore", "find_group", "find_world_size", "open_store", "synchronize_device"]
 
 # Where a process holds the store and stands still for seconds, so do the collectives. Whoever waits for the store then
@@ -138,7 +136,7 @@ def _within_limit(request: Callable[[], Result]) -> Result:
     has_ended = threading.Event()
     thread = threading.Thread(target=ask, name="rlvitals-store", daemon=True)
     try:
-        start_without_signals(thread.start)
+        thread.start()
         _asking.add(thread)
     except RuntimeError:  # the process may have no more threads
         ask()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from trainer_hooks.delivery import DropCounter, signals_of_training
+from trainer_hooks.delivery import DropCounter
 from trainer_hooks.text_safety import describe_error
 from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt, find_next_launch
 
@@ -115,8 +115,7 @@ class RunHealth:
 
     def _call(self, listener: Callable[[Notice], object], notice: Notice) -> None:
         try:
-            with signals_of_training():
-                listener(notice)
+            listener(notice)
         except BaseException as error:  # noqa: BLE001 - the user's callback, or its sys.exit(), must not end delivery
             self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {describe_error(error)}")
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from trainer_hooks.delivery import signals_of_training
 from trainer_hooks.recording.responses.selection import select_rows
 from trainer_hooks.recording.responses.wire_form import TokenNumbers, build_responses, find_token_numbers
 from trainer_hooks.recording.schema_versions import FIRST_VERSION, version_of_responses
@@ -92,8 +91,7 @@ class ResponseSampler:
             numbers = find_token_numbers(tokens, list(selected))
             limit = self._find_limit(tokens, list(selected), len(numbers))
             # Once each: the user's redaction may be slow, and a loss is counted where it raises.
-            with signals_of_training():
-                texts = [self._read_texts(tokens, row) for row in selected]
+            texts = [self._read_texts(tokens, row) for row in selected]
             encoded = _encode(tokens, selected, numbers, texts, limit)
             while sum(map(len, encoded)) > self.max_bytes and limit > 1:  # the size of texts is not known beforehand
                 limit //= 2
