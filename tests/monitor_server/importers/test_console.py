@@ -536,3 +536,30 @@ def test_an_epoch_with_a_reward_is_a_step_where_there_are_no_steps(tmp_path, epo
     assert all(step.signals == {"reward/mean": 6.06, "loss/policy": 0.0144} for step in steps)
     (tmp_path / "x.log").write_text("step 5 | reward 0.5\n" + line.format(9))
     assert [step.step for step in read(tmp_path / "x.log")] == [5]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-12-01 10:00:00.1 | INFO | trainer:train_step:187 - step={} reward=0.5 entropy=1.0",
+        "trainer:step:187 - done, Step {} | reward 0.5 | entropy 1.0",
+        "[trainer.py train_step:187] step={} reward=0.5 entropy=1.0",
+        "INFO train_step:187: Step {}: reward 0.5, entropy 1.0",
+    ],
+)
+def test_the_place_of_a_call_in_the_prefix_of_a_logger_is_no_step(tmp_path, line):
+    """All rows would have one step, and all but the first be lost."""
+    (tmp_path / "x.log").write_text("".join(f"{line.format(step)}\n" for step in (3, 4)))
+    steps = read(tmp_path / "x.log")
+    assert [(step.step, step.signals) for step in steps] == [
+        (n, {"reward/mean": 0.5, "entropy/mean": 1.0}) for n in (3, 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["train_step:{} - reward 0.5", "[train_step:{}] reward=0.5", "run:train_step:{}: reward 0.5"]
+)
+def test_a_step_in_the_form_of_a_prefix_is_one_where_the_line_has_no_other(tmp_path, line):
+    """Loops print it so."""
+    (tmp_path / "x.log").write_text("".join(f"{line.format(step)}\n" for step in (3, 4)))
+    assert [step.step for step in read(tmp_path / "x.log")] == [3, 4]

@@ -67,6 +67,12 @@ _PIPE_STEP = re.compile(
     r"(?:\([^()]{0,60}\)\s*)?(?:[]|:,]+|-\s)\s*(.+)",
     re.IGNORECASE,
 )
+# The place of the call in a logger's prefix, with the step after it: "trainer:train_step:187 - step=3".
+_OWN_STEP_LATER = rf"(?<![A-Za-z_./-])(?i:(?:global[ _])?step)(?:\s*[=:]\s*|\s){COUNT}(?![\w.])"
+_PLACE_OF_CALL = re.compile(
+    r"(?:\w:|\.py[ :]|[A-Z] )[a-z_]*step:\d{1,9}"
+    rf"(?:(?: - |\]\s)(?=.{{0,400}}?{_OWN_STEP_LATER})|:\s(?={_OWN_STEP_LATER}))"
+)
 # MiniMind counts the steps of each epoch: "Epoch:[1/2](3/500), Reward: 0.5".
 _STEP_OF_EPOCH = re.compile(r"Epoch:\[(\d{1,9})/\d{1,9}\]\((\d{1,15})/(\d{1,15})\)\s*(.+)")
 _EPOCH = re.compile(r"^\W{0,20}Epoch:?\s*(\d{1,15})(?:\s*/\s*\d{1,15})?\s*(?:[]|:,]+|-\s)\s*(.+)", re.IGNORECASE)
@@ -236,7 +242,8 @@ def _with_epoch(read: Callable[[str], Row | None]) -> Callable[[str], Row | None
 @_with_epoch
 def read_pipes(line: str) -> Row | None:
     """Return the numbers of a line ``Step 3 | Reward 0.5 | Grad. Norm 1.2``, which prime-rl and many loops print."""
-    found = _PIPE_STEP.search(line)
+    called = _PLACE_OF_CALL.search(line) if "step:" in line else None
+    found = _PIPE_STEP.search(line, called.end() - 1 if called else 0)
     if found is None or "Micro Step" in line or is_evaluation(line[: found.start(1)]):
         return None
     return _read_segments(found.group(2), _count(found.group(1)))
