@@ -563,3 +563,37 @@ def test_a_step_in_the_form_of_a_prefix_is_one_where_the_line_has_no_other(tmp_p
     """Loops print it so."""
     (tmp_path / "x.log").write_text("".join(f"{line.format(step)}\n" for step in (3, 4)))
     assert [step.step for step in read(tmp_path / "x.log")] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step={} metrics={{'reward': 0.5, 'kl': 0.1}}",
+        "Step {} metrics: {{'reward': 0.5, 'kl': 0.1}}",
+        "[step {}] train metrics: {{'reward': 0.5, 'kl': 0.1}}",
+        "step={}, time=2.0s, metrics={{'reward': 0.5, 'kl': 0.1}}",
+        "trainer:step:187 - Step {}/500 metrics = {{'reward': 0.5, 'kl': 0.1}}",
+    ],
+)
+def test_a_dict_takes_the_step_of_the_text_before_its_name(tmp_path, line):
+    """Its rows would be counted, and a resume would not be seen."""
+    (tmp_path / "x.log").write_text("".join(f"{line.format(step)}\n" for step in (10, 20, 10)))
+    steps = [(step.step, step.attempt, step.signals) for step in read(tmp_path / "x.log")]
+    assert steps == [
+        (step, attempt, {"reward/mean": 0.5, "kl/ref": 0.1}) for step, attempt in ((10, 1), (20, 1), (10, 2))
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "In step {} of the proof we find that x = {{'reward': 0.5}}",
+        "step={} best={{'reward': 0.5}}",
+        "step={} metrics={{'step': 7, 'reward': 0.5}}",
+        "trainer:train_step:{} - metrics={{'reward': 0.5}}",
+    ],
+)
+def test_a_dict_takes_no_step_of_a_sentence_or_beside_its_own(tmp_path, line):
+    """A line number of the source stays the same in all lines."""
+    (tmp_path / "x.log").write_text(f"{line.format(40)}\n")
+    assert {step.step for step in read(tmp_path / "x.log")} <= {0, 7}

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from math import inf
 
-from monitor_server.importers.formats.console.named_numbers import NamedNumbers, word_before
+from monitor_server.importers.formats.console.named_numbers import QUALIFIERS, NamedNumbers, word_before
 from monitor_server.importers.protocol import Row
-from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
+from monitor_server.importers.signal_names import is_known, number, signal_of, step_keys, ungrouped
 
 __all__ = [
     "CONFIGURED",
@@ -40,6 +40,14 @@ _PAIR = re.compile(
 # The text before the dict with the step: "Global step 3:", "step 3:", "step=3".
 _STEP_BEFORE = re.compile(
     rf"(?:^|[^A-Za-z_])(?:global[ _])?step\s*[:=#]?\s*({COUNT})\s*(?:/\s*{COUNT})?\W*$", re.IGNORECASE
+)
+# The text before a dict with the step earlier in it, and between them only numbers and the dict's name:
+# "Step 10 metrics: {", "[step 10] train metrics: {", "step=10, time=2.0s, metrics={".
+_STEP_EARLIER = re.compile(
+    rf"(?:^|[^\w./:-])(?:global[ _])?step(?:\s*[=#]\s*|:?\s+)({COUNT})(?:\s*/\s*{COUNT})?(?![\w.])[\s,;|\])-]*"
+    rf"(?:[A-Za-z_]\w{{0,60}}\s?[:=]\s?{NUMBER}[a-z%]{{0,3}}[\s,;|]+)*"
+    rf"([A-Za-z_]\w{{0,60}}(?:\s[A-Za-z_]\w{{0,60}}){{0,2}})\s?[:=]\s*$",
+    re.IGNORECASE,
 )
 # Numbers that lead up to a dict which is one of them: "loss: 0.1, entropy: 0.2, reward_data: {".
 _NUMBERS_BEFORE = re.compile(rf"(?:[A-Za-z_][\w./-]{{0,60}}\s?[:=]\s?{NUMBER},?\s)+[A-Za-z_]\w{{0,60}}\s?[:=]\s?$")
@@ -111,12 +119,22 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     step = _STEP_BEFORE.search(before)
     if step:
         row["step"] = _count(step.group(1))
+    elif earlier := _step_earlier(before, row):
+        row["step"] = earlier
     elif leading := _NUMBERS_BEFORE.search(before):
         for found in _NAMED.finditer(before, leading.start()):
             if found[1] not in _STEP_NAMES and not word_before(before, found.start()):
                 row.setdefault(found[1], found[2])
     rollout = _ROLLOUT_BEFORE.search(before)
     return row, int(rollout.group(1)) if rollout else None
+
+
+def _step_earlier(before: str, row: Row) -> int | None:
+    """Return the step that the text before a dict names, where the dict has none and is that of the training."""
+    found = _STEP_EARLIER.search(before) if "tep" in before and "%|" not in before else None
+    if found is None or step_keys(tuple(row)) or not QUALIFIERS.isdisjoint(re.split(r"[\s_]", found[2].lower())):
+        return None
+    return _count(found[1])
 
 
 def _is_measured(row: Row) -> bool:
