@@ -597,3 +597,19 @@ def test_a_dict_takes_no_step_of_a_sentence_or_beside_its_own(tmp_path, line):
     """A line number of the source stays the same in all lines."""
     (tmp_path / "x.log").write_text(f"{line.format(40)}\n")
     assert {step.step for step in read(tmp_path / "x.log")} <= {0, 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("step=3 reward=0.5 steps=14", 3),
+        ("steps=14 step=3 reward=0.5", 3),
+        ("iter=3 reward=0.5 steps=14", 3),
+        ("episode=3 reward=0.5 steps=14", 14),
+        ("step=3 reward=0.5 iter=4", 4),
+    ],
+)
+def test_steps_in_a_line_are_no_step_beside_another_name_of_it(tmp_path, line, step):
+    """They are the length of an episode there, and each step that is lower would begin an attempt."""
+    (tmp_path / "x.log").write_text(f"{line}\n")
+    assert [(found.step, found.signals) for found in read(tmp_path / "x.log")] == [(step, {"reward/mean": 0.5})]

@@ -309,6 +309,7 @@ def _read_segments(text: str, step: int) -> Row | None:
 def read_named_numbers(line: str) -> Row | None:
     """Return the numbers of a line with ``step=3 reward=0.5``, in any order and with any separators."""
     numbers, step, is_first, end = NamedNumbers(" "), None, True, _evaluation_end(line)
+    steps = None  # beside another name of the step, the length of an episode
     for found in _NAMED.finditer(line):
         key, text, percent = found.groups()
         if is_first and found.start() >= end:
@@ -316,10 +317,14 @@ def read_named_numbers(line: str) -> Row | None:
         word = word_before(line, found.start())
         is_step = key.lower() in _STEP_NAMES and _IS_COUNT.fullmatch(text)
         if is_step and (counted := _IS_COUNT.match(line, found.start(2))):  # without the count of tokens after a comma
-            step = _count(counted[0])
+            if key.lower() == "steps":
+                steps = _count(counted[0])
+            else:
+                step = _count(counted[0])
         else:
             _add(numbers, word, key, text, percent)
-        is_first = is_first and step is None and word != ""
+        is_first = is_first and step is None and steps is None and word != ""
+    step = steps if step is None else step
     return None if step is None else _with_step(numbers.row(), step)
 
 
