@@ -74,6 +74,7 @@ class ReadReport:
         step_rows: Rows with a step, given or numbered.
         steps_back: Those of them whose step is lower than that of the row before, other than in a new epoch.
         restarts: Those of the rows with a lower step whose step is not above the first of the log.
+        epochs_back: Those of the rows with a lower step whose whole epoch is higher than before.
         epoch_rows: Rows with which the steps of an epoch begin again, so that they are counted on.
         first_epoch: The first of these rows, counted from 1.
         is_thinned: Whether a collector has removed steps of the run, so that the log lacks steps of the live detection.
@@ -96,6 +97,7 @@ class ReadReport:
     step_rows: int = 0
     steps_back: int = 0
     restarts: int = 0
+    epochs_back: int = 0
     epoch_rows: int = 0
     first_epoch: int | None = None
     is_thinned: bool = False
@@ -192,7 +194,7 @@ class ReadReport:
                 "step that counts through all epochs"
             )
         is_unsorted = self.steps_back * ROWS_PER_STEP_BACK > self.step_rows and self.steps_back > LEAST_STEPS_BACK
-        if is_unsorted or self.restarts > LEAST_STEPS_BACK:
+        if is_unsorted or self.restarts > LEAST_STEPS_BACK or self.epochs_back:
             notes.append(
                 f"{_rows(self.steps_back)} a lower step than the previous row, and each begins a new attempt; in short "
                 "attempts little or nothing is found. Sort the rows by their step, keep the rows of one run in one "

@@ -206,6 +206,7 @@ class _Epochs:
             begun = min(MAX_STEP, held.step + 1)
             self.offset += begun - step
             return begun
+        report.epochs_back += step < held.step and any(key.lower().endswith("epoch") for key in risen)
         epoch = next(iter(self._counts), None)
         if epoch in before and self._counts[epoch] < before[epoch]:  # an earlier one, perhaps the first
             step, self.offset = step - self.offset, 0
