@@ -142,7 +142,6 @@ class InputReader:
                     value = value.reshape(())  # noqa: PLW2901
                 elif isinstance(value, complexfloating):
                     value = complex(value)  # noqa: PLW2901 - numpy would warn, and go on with the real part
-                _check_has_data(value)
                 if not library_of(value).is_host and value.numel() == 1:
                     waiting[name] = value
                 else:
@@ -153,11 +152,6 @@ class InputReader:
                     "scalars", f"scalar {describe_object(name)} must be a number: {describe_error(error)}"
                 )
         return numbers, waiting
-
-
-def _check_has_data(value: object) -> None:
-    if getattr(getattr(value, "device", None), "type", "") == "meta":
-        raise TypeError("a tensor on the meta device has no data")
 
 
 def _own_copy(tensor: Any) -> Any:  # noqa: ANN401 - torch may not be installed
