@@ -1,14 +1,11 @@
 """Posts batches to `POST /api/v1/ingest` over one kept-alive connection, with time and size limits and no retries."""
 
-import io
-import math
+import contextlib
 import re
 import socket
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping
 from functools import cache
-from http.client import HTTPResponse
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -30,7 +27,7 @@ CONNECT_TIMEOUT_SECONDS = 3.0
 READ_TIMEOUT_SECONDS = 30.0
 # The longest time from the first byte of the batch to the last byte of the answer. The other timeouts begin anew with
 # each part of an answer, so an answer of one byte a second, or an endless series of `100 Continue`, would block the
-# exporter for ever. Sending the batch is one operation of the socket, with TLS too.
+# exporter for ever.
 EXCHANGE_SECONDS = 120.0
 # A receipt has a few hundred bytes; a much longer answer did not come from a collector.
 LONGEST_ANSWER_BYTES = 1 << 20
@@ -70,54 +67,64 @@ def _user_agent() -> str:
         return "rlvitals-sdk"
 
 
-class _TimedStream(io.RawIOBase):
-    """The answer as it arrives. Each read waits no longer than is left of the time of the exchange.
+class _OpenSockets:
+    """The socket of a pool's newest connection, which another thread shuts where an exchange takes too long.
+
+    The timeouts of a connection count anew for each part that arrives, so a server that sends a byte at a time is never
+    too slow for them.
 
     Args:
-        stream: What arrives on the socket.
-        connection: The socket.
-        read_timeout_seconds: Longest wait for the next part.
-        deadline: The monotonic time at which the exchange is given up.
+        connect_timeout_seconds: Longest wait for a connection. urllib3's own timeout for that also limits the time in
+            which a batch is sent, which is seconds where the network is slow or the collector busy.
     """
 
-    def __init__(
-        self, stream: io.RawIOBase, connection: socket.socket, *, read_timeout_seconds: float, deadline: float
-    ) -> None:
-        self._stream = stream
-        self._connection = connection
-        self._read_timeout_seconds = read_timeout_seconds
-        self._deadline = deadline
+    def __init__(self, connect_timeout_seconds: float) -> None:
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._newest: socket.socket | None = None
 
-    def readable(self) -> bool:
-        return True
+    def noting(self, kind: type[Any]) -> type[Any]:
+        """Return a class of urllib3's connections that notes each socket here."""
 
-    def readinto(self, buffer: Any) -> int | None:  # noqa: ANN401 - any buffer that can be written
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the exchange took too long")
-        # The timeout of a socket begins anew with each read. A thread that shut the socket in time would be one more
-        # in the training's process, and its start may wait for ever where the process is short of memory.
-        self._connection.settimeout(min(left, self._read_timeout_seconds))
-        return self._stream.readinto(buffer)
+        def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's, with TLS or without
+            sending_seconds, connection.timeout = connection.timeout, self._connect_timeout_seconds
+            kind.connect(connection)
+            connection.timeout = sending_seconds
+            connection.sock.settimeout(sending_seconds)
+            self._newest = connection.sock
 
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
+        return type(kind.__name__, (kind,), {"connect": connect})
 
+    @contextlib.contextmanager
+    def shut_after(self, seconds: float) -> Iterator[None]:
+        """Shut the socket if the block takes longer; a read in the block then fails, or ends early.
 
-@dataclass(slots=True)
-class _Limits:
-    """The limits of an exchange.
+        Raises:
+            TimeoutError: If the block took longer, in place of the error of the read.
+        """
+        is_over = threading.Event()
 
-    Attributes:
-        connect_timeout_seconds: Longest wait for a connection.
-        read_timeout_seconds: Longest time for sending the batch, and longest wait for the next part of the answer.
-        deadline: The monotonic time at which the exchange is given up.
-    """
+        def shut() -> None:
+            is_over.set()
+            held = self._newest
+            if held is not None:
+                with contextlib.suppress(OSError):
+                    held.shutdown(socket.SHUT_RDWR)
 
-    connect_timeout_seconds: float
-    read_timeout_seconds: float
-    deadline: float = math.inf
+        timer = threading.Timer(seconds, shut)
+        timer.daemon = True
+        with contextlib.suppress(RuntimeError):  # an interpreter that ends starts no thread any more
+            timer.start()
+        error: Exception | None = None
+        try:
+            yield
+        except Exception as caught:
+            if not is_over.is_set():
+                raise
+            error = caught
+        finally:
+            timer.cancel()
+        if is_over.is_set():
+            raise TimeoutError(f"batch and answer took longer than {seconds:g} s") from error
 
 
 class HttpTransport:
@@ -143,7 +150,6 @@ class HttpTransport:
         read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
         exchange_seconds: float = EXCHANGE_SECONDS,
     ) -> None:
-        self._limits = _Limits(connect_timeout_seconds, read_timeout_seconds)
         self._exchange_seconds = exchange_seconds
         self._endpoint = url.rstrip("/") + INGEST_PATH
         headers = {"Content-Type": MSGPACK, "Accept": MSGPACK, "User-Agent": _user_agent()}
@@ -161,7 +167,8 @@ class HttpTransport:
             )
         except ValueError as error:
             raise ConfigurationError(f"url must look like http://host:8600, got {url!r}: {error}") from error
-        self._pool.ConnectionCls = _timed(self._pool.ConnectionCls, self._limits)
+        self._sockets = _OpenSockets(connect_timeout_seconds)
+        self._pool.ConnectionCls = self._sockets.noting(self._pool.ConnectionCls)
 
     def send(self, body: bytes) -> Receipt:
         """Deliver a msgpack batch.
@@ -170,13 +177,11 @@ class HttpTransport:
             UnavailableError: If there was no answer, a broken one, or one that does not concern the batch.
             RefusedError: If the collector answered 400, 415 or 422 in its own error shape, or any server 413.
         """
-        self._limits.deadline = time.monotonic() + self._exchange_seconds
         try:
-            status, answer, headers = self._post(body)
+            with self._sockets.shut_after(self._exchange_seconds):
+                status, answer, headers = self._post(body)
         except Exception as error:
-            is_over = time.monotonic() >= self._limits.deadline
-            reason = f"batch and answer took longer than {self._exchange_seconds:g} s" if is_over else error
-            raise UnavailableError(f"{self._endpoint} cannot be reached: {reason}") from error
+            raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
         if status == OK:
             return self._decode_receipt(answer)
         said = _describe_redirect(status, headers) or answer[:200].decode(errors="replace")
@@ -206,35 +211,6 @@ class HttpTransport:
         except DECODING_ERRORS as error:
             # A proxy may have answered in place of the collector. Ingest is idempotent, so sending again is safe.
             raise UnavailableError(f"{self._endpoint} answered 200 but no receipt: {error}") from error
-
-
-def _timed(kind: type[Any], limits: _Limits) -> type[Any]:
-    """Return a class of urllib3's connections, with TLS or without, that keeps the limits.
-
-    It must not lead to the transport: urllib3 holds each connection until its pool is collected, and would hold the
-    pool by it for ever.
-    """
-
-    def connect(connection: Any) -> None:  # noqa: ANN401 - urllib3's
-        # urllib3's own timeout for the connection also limits the time in which a batch is sent, which is seconds
-        # where the network is slow or the collector busy.
-        connection.timeout = limits.connect_timeout_seconds
-        kind.connect(connection)
-        connection.timeout = limits.read_timeout_seconds
-        connection.sock.settimeout(limits.read_timeout_seconds)
-
-    def response_class(_: object, connection: socket.socket, **options: Any) -> HTTPResponse:  # noqa: ANN401 - http.client's
-        response = HTTPResponse(connection, **options)
-        stream = _TimedStream(
-            response.fp.detach(),
-            connection,
-            read_timeout_seconds=limits.read_timeout_seconds,
-            deadline=limits.deadline,
-        )
-        response.fp = io.BufferedReader(stream)
-        return response
-
-    return type(kind.__name__, (kind,), {"connect": connect, "response_class": response_class})
 
 
 def _describe_redirect(status: int, headers: Mapping[str, str]) -> str:
