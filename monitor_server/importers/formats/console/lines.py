@@ -119,7 +119,7 @@ def read_dictionary(line: str) -> tuple[Row, int | None] | None:
     step = _STEP_BEFORE.search(before)
     if step:
         row["step"] = _count(step.group(1))
-    elif earlier := _step_earlier(before, row):
+    elif (earlier := _step_earlier(before, row)) is not None:
         row["step"] = earlier
     elif leading := _NUMBERS_BEFORE.search(before):
         for found in _NAMED.finditer(before, leading.start()):
