@@ -21,6 +21,10 @@ from trainer_hooks.text_safety import describe_object
 
 __all__ = ["ConnectionSettings", "find_project", "find_run_name", "hooks_to_load", "spool_dir"]
 
+# The distance between the attempts of two restarts, in ms. A rewind inside a process adds 1 to the attempt, so each
+# restart has room for many rewinds.
+REWINDS_PER_RESTART = 1000
+
 # At 5 KB a record, which is two blocks of the disk, this holds three weeks of one-minute steps. With sampled responses
 # of 500 tokens it holds four days.
 SPOOL_BYTES = 256 << 20
@@ -254,8 +258,6 @@ def _find_attempt(environ: Mapping[str, str], rank: int, world_size: int, clock:
     given = environ.get("RLVITALS_ATTEMPT")
     if world_size == 1 and not given:
         return int(clock() * 1000)
-    from trainer_hooks.wire import REWINDS_PER_RESTART  # noqa: PLC0415 - as in `_check_name`
-
     # The ranks of a run may be some of those that were launched.
     launched = _read_integer(environ, "WORLD_SIZE", world_size)
     on_node = _read_integer(environ, "LOCAL_WORLD_SIZE", 0)

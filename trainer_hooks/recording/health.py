@@ -4,8 +4,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from trainer_hooks.delivery import DropCounter
+from trainer_hooks.settings import REWINDS_PER_RESTART
 from trainer_hooks.text_safety import describe_error
-from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt, find_next_launch
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 __all__ = ["HEALTHY_PHASES", "RunHealth"]
 
@@ -129,6 +130,13 @@ class RunHealth:
             self._judged_before = judged
         return judged is None or judged > self._judged_before
 
+    def _next_launch(self) -> int:
+        """Return the lowest attempt that belongs to a later launch than this one.
+
+        The attempts between them may be those of a rank that has rewound before the others.
+        """
+        return self._attempt + (1 if self._world_size == 1 else REWINDS_PER_RESTART)
+
     def _check_attempt(self, receipt: Receipt) -> None:
         """Warn once if no detector processes this launch, from its beginning on or since a later launch has begun.
 
@@ -146,11 +154,7 @@ class RunHealth:
                 "RLVITALS_ATTEMPT=$(date +%s%3N), or under another name",
                 once=True,
             )
-        elif (
-            self._rank == 0
-            and receipt.accepted
-            and newest >= find_next_launch(self._attempt, world_size=self._world_size)
-        ):
+        elif self._rank == 0 and receipt.accepted and newest >= self._next_launch():
             self._drops.warn(
                 "attempt",
                 f"NO DETECTOR SEES THIS LAUNCH ANY MORE: another launch of the run has begun, with the higher attempt "

@@ -28,9 +28,7 @@ from trainer_hooks.wire.fields import (
     LARGEST_INTEGER,
     LONGEST_NAME_CHARS,
     MAX_RECORD_SIGNALS,
-    REWINDS_PER_RESTART,
     find_largest_attempt,
-    find_next_launch,
     is_clean_name,
 )
 from trainer_hooks.wire.kinds import ALERT_KINDS, Severity
@@ -70,7 +68,6 @@ __all__ = [
     "MSGPACK",
     "READABLE_VERSIONS",
     "RESPONSE_KINDS",
-    "REWINDS_PER_RESTART",
     "RUN_ENDS",
     "SCHEMA_VERSION",
     "Action",
@@ -102,7 +99,6 @@ __all__ = [
     "encode",
     "encode_json",
     "find_largest_attempt",
-    "find_next_launch",
     "hide_secrets",
     "is_clean_name",
     "merge",

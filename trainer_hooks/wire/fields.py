@@ -2,15 +2,7 @@
 
 from typing import Final
 
-__all__ = [
-    "LARGEST_INTEGER",
-    "LONGEST_NAME_CHARS",
-    "MAX_RECORD_SIGNALS",
-    "REWINDS_PER_RESTART",
-    "find_largest_attempt",
-    "find_next_launch",
-    "is_clean_name",
-]
+__all__ = ["LARGEST_INTEGER", "LONGEST_NAME_CHARS", "MAX_RECORD_SIGNALS", "find_largest_attempt", "is_clean_name"]
 
 LARGEST_INTEGER: Final = 2**53
 """The largest step, sequence number or version; beyond it JSON numbers are not exact."""
@@ -18,8 +10,6 @@ LONGEST_NAME_CHARS: Final = 200
 """The longest name of a signal or a data version, unless the collector's settings state a lower limit."""
 MAX_RECORD_SIGNALS: Final = 10_000
 """The largest number of scalars and summaries of one record together."""
-REWINDS_PER_RESTART: Final = 1000
-"""The distance between the attempts of two restarts, in ms; a rewind adds 1, so each restart has room for many."""
 # An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far above
 # this limit. A clock that is wrong by months, here or in the trainer, stays below it.
 ATTEMPT_AHEAD_SECONDS: Final = 366 * 86_400
@@ -30,17 +20,6 @@ EARLIEST_TIME: Final = 1_790_000_000.0  # September 2026
 def find_largest_attempt(now: float) -> int:
     """Return the largest attempt that is valid at a time in seconds since the epoch."""
     return min(int((max(now, EARLIEST_TIME) + ATTEMPT_AHEAD_SECONDS) * 1000), LARGEST_INTEGER)
-
-
-def find_next_launch(attempt: int, *, world_size: int) -> int:
-    """Return the lowest attempt that belongs to a later launch than an attempt of so many ranks.
-
-    The attempts between them may be those of a rank that has rewound before the others.
-
-    >>> find_next_launch(5, world_size=1), find_next_launch(5, world_size=2)
-    (6, 1005)
-    """
-    return attempt + (1 if world_size == 1 else REWINDS_PER_RESTART)
 
 
 def is_clean_name(name: str) -> bool:

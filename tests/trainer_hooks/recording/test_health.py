@@ -4,7 +4,8 @@ import pytest
 
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.health import MAX_ALERTS, MAX_REQUESTS, RunHealth
-from trainer_hooks.wire import REWINDS_PER_RESTART, ActionRequest, AlertNotice, Receipt
+from trainer_hooks.settings import REWINDS_PER_RESTART
+from trainer_hooks.wire import ActionRequest, AlertNotice, Receipt
 
 ATTEMPT = 7
 
