@@ -24,7 +24,7 @@ from monitor_server.importers.formats.trackio import TrackioDatabase
 from monitor_server.importers.formats.wandb_file import WandbFile
 from monitor_server.importers.protocol import Importer, LogError, ReadReport, RecordedLog
 from monitor_server.importers.signal_names import number, signal_of
-from monitor_server.importers.source import head
+from monitor_server.importers.source import head, is_tar
 
 __all__ = ["IMPORTERS", "find_logs"]
 
@@ -154,7 +154,7 @@ def _access_fault(path: Path) -> str | None:
 
 
 def _is_archive(beginning: bytes) -> bool:
-    return beginning.startswith(ARCHIVES) or beginning[257:262] == b"ustar"
+    return beginning.startswith(ARCHIVES) or is_tar(beginning)
 
 
 def _compressor(beginning: bytes) -> str | None:

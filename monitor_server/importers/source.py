@@ -20,6 +20,7 @@ __all__ = [
     "chunks",
     "document",
     "head",
+    "is_tar",
     "is_text",
     "lines",
     "lines_from",
@@ -64,8 +65,12 @@ def is_text(beginning: bytes) -> bool:
         text = codecs.getincrementaldecoder("utf-8")().decode(beginning.replace(b"\x00", b""))
     except UnicodeDecodeError:
         return False
-    is_tar = beginning[257:262] == b"ustar"
-    return text.count("\n") > 0 and not is_tar and _CONTROLS.search(text) is None
+    return text.count("\n") > 0 and not is_tar(beginning) and _CONTROLS.search(text) is None
+
+
+def is_tar(beginning: bytes) -> bool:
+    """Return whether a file begins as a tar archive does."""
+    return beginning[257:262] == b"ustar"
 
 
 def chunks(path: Path, report: ReadReport, *, size: int = CHUNK_BYTES) -> Iterator[bytes]:
