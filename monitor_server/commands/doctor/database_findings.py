@@ -9,6 +9,7 @@ from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import shown_url
 from monitor_server.store.database_state import DatabaseState
 from monitor_server.store.operations.inspection import inspect_database
+from monitor_server.store.schema.columns import name_columns
 from monitor_server.store.schema.version import newest_schema
 
 __all__ = ["check_clock", "check_database", "check_disk"]
@@ -103,11 +104,10 @@ def check_server(state: DatabaseState) -> DoctorFinding:
 def _schema(state: DatabaseState) -> DoctorFinding:
     newest = newest_schema()
     if missing := state.missing_columns:
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         return DoctorFinding(
             level=Level.PROBLEM,
             about="schema",
-            text=f"{newest}, the newest, and lacks the column {missing[0]}{more}",
+            text=f"{newest}, the newest, and lacks the column {name_columns(missing)}",
             advice="no collector starts here: restore a backup that has them, or set RLVITALS_DATABASE_URL to another",
         )
     if state.schema_version == newest:

@@ -1,12 +1,13 @@
 """Finds the columns that a database lacks although it has had every migration."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, text
 
 from monitor_server.store.tables import metadata
 
-__all__ = ["missing_columns"]
+__all__ = ["missing_columns", "name_columns"]
 
 OF_SQLITE: Final = (
     "SELECT found.name, c.name FROM sqlite_master AS found, pragma_table_xinfo(found.name) AS c "
@@ -27,3 +28,8 @@ def missing_columns(connection: Connection) -> list[str]:
     rows = connection.execute(query.bindparams(bindparam("names", expanding=True)), {"names": list(metadata.tables)})
     found = {f"{table}.{column}" for table, column in rows}
     return sorted({f"{table.name}.{column.name}" for table in metadata.tables.values() for column in table.c} - found)
+
+
+def name_columns(missing: Sequence[str]) -> str:
+    """Return the first of the missing columns, and how many more there are."""
+    return f"{missing[0]} and {len(missing) - 1} more" if len(missing) > 1 else missing[0]

@@ -13,7 +13,7 @@ from monitor_server.store.faults import fault_of
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import without_time_limit
 from monitor_server.store.postgresql.table_locks import lock_tables, oldest_holder
-from monitor_server.store.schema.columns import missing_columns
+from monitor_server.store.schema.columns import missing_columns, name_columns
 from monitor_server.store.schema.version import newest_schema, schema_version
 from monitor_server.store.tables import metadata
 from monitor_server.text_safety.printable import one_line
@@ -91,11 +91,10 @@ def _migrate(connection: Connection, url: str, *, seconds: float) -> None:
         with without_time_limit(connection):
             migrating.migrate(connection)
     if missing := missing_columns(connection):
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise DatabaseUnusable(
             f"the database {shown_url(url)} must have every column of the schema {newest_schema()}, and lacks "
-            f"{missing[0]}{more}: a commit of rlvitals with other migrations made it, or somebody has removed them; "
-            "nothing was changed: restore a backup that has them, or go on with the version that made it and set "
+            f"{name_columns(missing)}: a commit of rlvitals with other migrations made it, or somebody has removed "
+            "them; nothing was changed: restore a backup that has them, or go on with the version that made it and set "
             "RLVITALS_DATABASE_URL of this one to a new database"
         )
     # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
