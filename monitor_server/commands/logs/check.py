@@ -178,16 +178,17 @@ def _examine(
                 passed_over.append(f"{log.path} was passed over: {failure}")
                 error(passed_over[-1])
     if not any(each.rows for each in found):
-        problems = "".join(f"; {line}" for each in found for line in [*each.report.problems, *each.report.notes][:1])
+        problems = "".join(f"; {line}" for each in found for line in _first_remark(each))
         raise LogError(f"{without_steps(logs[0])}{problems}")
-    begun = [
-        "; ".join([without_steps(each.log), *[*each.report.problems, *each.report.notes][:1]])
-        for each in found
-        if not each.rows
-    ]
+    begun = ["; ".join([without_steps(each.log), *_first_remark(each)]) for each in found if not each.rows]
     _print_passed_over(begun)
     passed_over += begun
     return [each for each in found if each.rows]
+
+
+def _first_remark(examined: Examination) -> list[str]:
+    """Return the first problem or note of a log, if it has one."""
+    return [*examined.report.problems, *examined.report.notes][:1]
 
 
 @contextmanager
