@@ -118,6 +118,19 @@ def test_what_openrlhf_logs_reaches_its_own_logger(args, connect, collector):
     assert collector.batches[-1].end == "finished"
 
 
+def test_an_evaluation_that_arrives_late_begins_no_attempt(args, connect, collector):
+    """In asynchronous training it has the step before the update under way, which would be a rewind."""
+    inner = Inner()
+    logger = openrlhf.VitalsLogger(inner, args, monitor=connect())
+    logger.log_step(5, {"policy_loss": 1.0})
+    logger.log_eval(4, {"eval_default_pass1": 0.25})
+    logger.log_step(6, {"policy_loss": 2.0})
+    logger.log_eval(6, {"eval_default_pass1": 0.5})
+    logger.close()
+    assert [record.step for record in collector.records] == [5, 5, 6, 6]
+    assert inner.calls[0] == ("log_eval", 4, {"eval_default_pass1": 0.25})
+
+
 def test_no_key_to_another_service_is_sent(args, collector, monkeypatch):
     """The configuration holds the arguments, without the keys of the loggers."""
     monkeypatch.setenv("RLVITALS_URL", collector.url)

@@ -46,6 +46,7 @@ class VitalsLogger:
         self._is_on_policy = _has_one_update(args)
         self._rollouts: dict[str, Any] | None = None
         self._sums: dict[str, float] = {}
+        self._last_step = 0
 
     def note_rollouts(self, experiences: Sequence[Any], samples_per_prompt: int) -> None:
         """Keep the step's responses, before they are sent to the workers."""
@@ -58,6 +59,7 @@ class VitalsLogger:
 
     def log_step(self, step: int, status: Mapping[str, Any]) -> None:
         """Log a step; ``logger.logging_steps`` has no effect on it."""
+        self._last_step = step
         rollouts, self._rollouts = self._rollouts, None
         sums, self._sums = self._sums, {}
         scalars = canonical(status, OPENRLHF, prefix="openrlhf") | signals_of(sums)
@@ -66,10 +68,14 @@ class VitalsLogger:
         self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
 
     def log_eval(self, *args: Any, **kwargs: Any) -> Any:
-        """Log an evaluation under the step that it belongs to."""
+        """Log an evaluation under the step that it belongs to, or under a later one that is already logged.
+
+        In asynchronous training an evaluation arrives after the update that followed it, and a lower step than the last
+        would be a rewind.
+        """
         with guard:
             step, metrics = step_and_metrics(args, kwargs)
-            self._monitor.log_step(step, canonical(metrics, {}, prefix="openrlhf"))
+            self._monitor.log_step(max(step, self._last_step), canonical(metrics, {}, prefix="openrlhf"))
         return self._inner_method("log_eval")(*args, **kwargs)
 
     def close(self) -> None:
