@@ -102,6 +102,15 @@ def test_one_update_a_rollout_says_nothing_about_ratios(args, connect, collector
     assert collector.records[0].scalars == {"kl/ref": 0.1}
 
 
+def test_a_term_of_the_loss_is_no_mean_over_tokens(args, connect, collector):
+    """Entropy, and KL where it is in the loss, are shares of the step, and depend on the lengths of responses."""
+    args.algo = argparse.Namespace(kl=argparse.Namespace(use_loss=True))
+    logger = openrlhf.VitalsLogger(None, args, monitor=connect())
+    logger.log_step(1, {"policy_loss": 0.5, "entropy_loss": 0.025, "kl": 0.1})
+    logger.close()
+    assert collector.records[0].scalars == {"loss/policy": 0.5, "openrlhf/entropy_loss": 0.025, "openrlhf/kl": 0.1}
+
+
 def test_what_openrlhf_logs_reaches_its_own_logger(args, connect, collector):
     """Logs of training, of evaluation and of the end are forwarded; an evaluation is also sent to the collector."""
     inner = Inner()

@@ -43,6 +43,7 @@ class VitalsLogger:
         if monitor is None:
             self._monitor.end_at_exit = "stopped"
         guard.count_for(self._monitor)
+        self._names = _names(args)
         self._is_on_policy = _has_one_update(args)
         self._rollouts: dict[str, Any] | None = None
         self._sums: dict[str, float] = {}
@@ -62,7 +63,7 @@ class VitalsLogger:
         self._last_step = step
         rollouts, self._rollouts = self._rollouts, None
         sums, self._sums = self._sums, {}
-        scalars = canonical(status, OPENRLHF, prefix="openrlhf") | signals_of(sums)
+        scalars = canonical(status, self._names, prefix="openrlhf") | signals_of(sums)
         if self._is_on_policy:
             scalars = on_policy(scalars)
         self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)
@@ -98,6 +99,14 @@ def step_and_metrics(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[
     """Find step and metrics among the arguments that OpenRLHF passes to its loggers."""
     given = {**dict(zip(("global_step", "logs_dict"), args, strict=False)), **kwargs}
     return given["global_step"], given.get("logs_dict") or {}
+
+
+def _names(args: Any) -> Mapping[str, str]:
+    """Return the canonical names of the metrics whose numbers are what the names say."""
+    if not getattr(getattr(getattr(args, "algo", None), "kl", None), "use_loss", False):
+        return OPENRLHF
+    # A term of the loss is a microbatch's share of the whole step, weighted once more by its tokens.
+    return {name: signal for name, signal in OPENRLHF.items() if name != "kl"}
 
 
 def _has_one_update(args: Any) -> bool:

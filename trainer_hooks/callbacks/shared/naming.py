@@ -89,7 +89,6 @@ OPENRLHF: Mapping[str, str] = {
     "rollout/response_length_mean": "length/mean",
     "rollout/truncated_rate": "length/truncated_frac",
     "policy_loss": "loss/policy",
-    "entropy_loss": "entropy/mean",
     "actor_grad_norm": "grad/norm",
     "actor_lr": "lr",
     "ppo_clip_ratio": "ratio/clip_frac",
