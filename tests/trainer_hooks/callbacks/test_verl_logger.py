@@ -99,6 +99,16 @@ def test_with_one_update_a_rollout_ratios_are_left_out(log):
     assert {"kl/old", "ratio/clip_frac"} <= log(METRICS, config).scalars.keys()
 
 
+@pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"])
+def test_a_sum_over_the_tokens_of_a_response_is_no_mean_of_tokens(mode, log):
+    """With such an aggregation of the loss, verl's entropy and KL depend on the lengths of responses."""
+    config = {"actor_rollout_ref": {"actor": {"loss_agg_mode": mode}}}
+    scalars = log({"actor/entropy": 0.5, "actor/kl_loss": 0.25, "actor/pg_loss": 1.0}, config).scalars
+    own = {"verl/actor/entropy": 0.5, "verl/actor/kl_loss": 0.25, "loss/policy": 1.0}
+    means = {"entropy/mean": 0.5, "kl/ref": 0.25, "loss/policy": 1.0}
+    assert scalars == (means if mode.endswith("-mean") else own)
+
+
 def test_tokens_noted_before_the_log_go_with_it(log):
     """Noted arrays become signals of the step that is logged next, at level L2."""
     record = log({}, logprobs=[[-1.0, -3.0]], mask=[[1, 1]], rewards=[1.0])

@@ -17,6 +17,10 @@ NAME = "rlvitals"
 # The metrics in which workers send sums over the tokens of the loss have names that begin with this text.
 SUMS = "actor/rlvitals_"
 
+# verl aggregates these as the loss (actor.loss_agg_mode). Only with these modes they are means over tokens.
+LIKE_THE_LOSS = ("actor/entropy", "actor/entropy_loss", "actor/kl_loss")
+MEANS = ("token-mean", "seq-mean-token-mean")
+
 guard = Guard()
 
 
@@ -50,6 +54,7 @@ class VitalsLogger:
             source="verl",
         )
         guard.count_for(self._monitor)
+        self._names = _names(config or {})
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
         self._masks: tuple[Any, Any] | None = None
@@ -83,7 +88,7 @@ class VitalsLogger:
             sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
             metrics = {name: value for name, value in data.items() if name not in sums}
             loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
-            scalars = canonical(metrics, VERL, prefix="verl") | loss
+            scalars = canonical(metrics, self._names, prefix="verl") | loss
             if self._is_on_policy:
                 scalars = on_policy(scalars)
             self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
@@ -91,6 +96,15 @@ class VitalsLogger:
     def finish(self) -> None:
         """Send the remaining records; verl also calls this while an exception ends the trainer."""
         self._monitor.close("finished" if sys.exc_info()[0] is None else "stopped")
+
+
+def _names(config: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the canonical names of the metrics whose numbers are what the names say."""
+    try:
+        is_mean = config["actor_rollout_ref"]["actor"]["loss_agg_mode"] in MEANS
+    except (KeyError, TypeError):  # an older verl has means alone
+        return VERL
+    return VERL if is_mean else {name: signal for name, signal in VERL.items() if name not in LIKE_THE_LOSS}
 
 
 def _has_one_update(config: Mapping[str, Any]) -> bool:
