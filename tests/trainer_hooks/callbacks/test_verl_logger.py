@@ -1,8 +1,10 @@
 import importlib
 import math
+import sys
 import tomllib
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,6 +115,29 @@ def test_tokens_noted_before_the_log_go_with_it(log):
     """Noted arrays become signals of the step that is logged next, at level L2."""
     record = log({}, logprobs=[[-1.0, -3.0]], mask=[[1, 1]], rewards=[1.0])
     assert record.summaries["likelihood/correct"].value() == -2
+
+
+@pytest.mark.parametrize("name", ["trainer.ppo.ray_trainer", "experimental.separation.ray_trainer"])
+def test_the_tokens_of_each_trainer_with_a_batch_are_read(name, connect, collector, monkeypatch):
+    """The trainers whose rollouts run apart import the function that sums a batch up by themselves."""
+    module = ModuleType(f"verl.{name}")
+    module.compute_data_metrics = lambda **_: {"critic/score/mean": 9.0}
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    wrappers.register()
+    logger = verl.VitalsLogger("project", "run", monitor=connect())
+    tensors = {
+        "responses": torch.tensor([[5, 6], [7, 8]]),
+        "response_mask": torch.tensor([[1, 1], [1, 0]]),
+        "old_log_probs": torch.tensor([[-1.0, -3.0], [-4.0, 0.0]]),
+        "advantages": torch.tensor([[1.0, 1.0], [-1.0, -1.0]]),
+        "token_level_scores": torch.tensor([[0.0, 1.0], [0.0, 0.0]]),
+    }
+    batch = SimpleNamespace(batch=tensors, non_tensor_batch={"uid": ["q", "q"]})
+    logger.log(module.compute_data_metrics(batch=batch, use_critic=False), 1)
+    logger.finish()
+    summaries = collector.records[0].summaries
+    assert (summaries["likelihood/correct"].value(), summaries["reward/mean"].value()) == (-2, 0.5)
 
 
 def test_sums_over_the_tokens_of_the_loss_become_signals(log):

@@ -26,6 +26,7 @@ def register() -> None:
     after_import("verl.trainer.ppo.rollout_corr_helper", wrap_rejection)
     after_import("verl.trainer.ppo.v1.trainer_base", wrap_trainer)
     after_import("verl.trainer.ppo.ray_trainer", wrap_legacy_trainer)
+    after_import("verl.experimental.separation.ray_trainer", wrap_legacy_trainer)
 
 
 def wrap_tracking(module: ModuleType) -> None:
@@ -86,7 +87,10 @@ def wrap_trainer(module: ModuleType) -> None:
 
 
 def wrap_legacy_trainer(module: ModuleType) -> None:
-    """Read the step's tokens where verl computes its data metrics (RayPPOTrainer: to 0.8, and ``use_v1=False``)."""
+    """Read the step's tokens where verl computes its data metrics.
+
+    These are RayPPOTrainer (to 0.8, and ``use_v1=False``), and the one-step-off-policy and fully asynchronous trainers.
+    """
 
     def around(original: Function) -> Function:
         def compute_data_metrics(*args: Any, **kwargs: Any) -> Any:
