@@ -1,3 +1,4 @@
+import contextlib
 import importlib
 import math
 import sys
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from trainer_hooks.callbacks import verl
 from trainer_hooks.callbacks.verl import wrappers
 from trainer_hooks.callbacks.verl.logger import SUMS, guard
@@ -71,6 +73,48 @@ def test_a_validation_before_the_first_step_is_of_the_initial_policy(connect, co
     logger.finish()
     assert [(record.step, record.policy_version) for record in collector.records] == [(0, 0)]
     assert not caplog.text
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_validation_of_the_checkpoint_that_a_training_resumes_from_is_no_rewind(trains, connect, collector):
+    """It is sent with the first step: at the checkpoint's step it would replace what was trained there.
+
+    Where no step follows, as with `val_only`, it is sent at the end.
+    """
+    logger = verl.VitalsLogger("project", "run", monitor=connect())
+    logger.log({"val-core/reward": 0.5, "rollouter/validate_time": 8.0}, 20)
+    if trains:
+        logger.log({"critic/score/mean": 0.25, "val-core/reward": 0.75}, 21)
+        logger.log({"perf/throughput": 1.0}, 22)
+    logger.finish()
+    sent = [(record.step, record.policy_version, record.scalars) for record in collector.records]
+    expected = [
+        (21, 20, {"reward/mean": 0.25, "verl/val-core/reward": 0.75, "verl/rollouter/validate_time": 8.0}),
+        (22, 21, {"verl/perf/throughput": 1.0}),
+    ]
+    alone = [(20, 19, {"verl/val-core/reward": 0.5, "verl/rollouter/validate_time": 8.0})]
+    assert sent == (expected if trains else alone)
+
+
+def test_a_validation_whose_first_step_fails_is_no_rewind(connect, collector):
+    """Nothing of the run was trained since the checkpoint, so its numbers stay."""
+    logger = verl.VitalsLogger("project", "run", monitor=connect())
+    logger.log({"val-core/reward": 0.5}, 20)
+    with contextlib.suppress(MemoryError):
+        try:
+            raise MemoryError
+        finally:
+            logger.finish()
+    assert collector.records == []
+    assert collector.batches[-1].end == "stopped"
+
+
+def test_a_first_step_with_metrics_that_are_no_validation_is_sent_at_once(connect, collector):
+    """Such as those of verl's supervised fine-tuning, which has none of the names that are known here."""
+    monitor = connect()
+    verl.VitalsLogger("project", "run", monitor=monitor).log({"train/loss": 0.5}, 1)
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert [(record.step, record.scalars) for record in collector.records] == [(1, {"verl/train/loss": 0.5})]
 
 
 def test_a_number_that_no_float_holds_costs_only_itself(log):

@@ -6,7 +6,7 @@ from typing import Any
 
 import trainer_hooks
 from trainer_hooks.callbacks.shared.error_guard import Guard
-from trainer_hooks.callbacks.shared.naming import VERL, canonical
+from trainer_hooks.callbacks.shared.naming import SIGNALS, VERL, canonical
 from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
 from trainer_hooks.settings import find_project, find_run_name
 from trainer_hooks.signals.loss_sums import on_policy, signals_of
@@ -58,6 +58,9 @@ class VitalsLogger:
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
         self._masks: tuple[Any, Any] | None = None
+        self._is_first_log = True
+        # Number and metrics of the checkpoint's step, from the validation before a training that goes on from there.
+        self._held: tuple[int, dict[str, Any]] | None = None
         self._warnings = OneTimeWarnings()
         # Without a collector nothing is read from verl's batches.
         VitalsLogger.current = None if isinstance(self._monitor, trainer_hooks.NullMonitor) else self
@@ -82,7 +85,12 @@ class VitalsLogger:
         self._warnings.log(message)
 
     def log(self, data: Mapping[str, Any], step: int, **_: Any) -> None:
-        """Log a step; verl also logs validations, under the same step."""
+        """Log a step; verl also logs validations, under the same step.
+
+        A training that resumes from a checkpoint first logs a validation at the checkpoint's step. That step has the
+        numbers of its training already, which a record of a new attempt would replace, so the validation waits for the
+        first step.
+        """
         with guard:
             rollouts, self._rollouts, self._masks = self._rollouts, None, None
             sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
@@ -91,11 +99,24 @@ class VitalsLogger:
             scalars = canonical(metrics, self._names, prefix="verl") | loss
             if self._is_on_policy:
                 scalars = on_policy(scalars)
-            self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
+            is_first, self._is_first_log = self._is_first_log, False
+            is_validation = SIGNALS.isdisjoint(scalars) and any(name.startswith("val") for name in metrics)
+            if is_first and is_validation and step > 0:
+                self._held = step, scalars
+                return
+            held, self._held = self._held, None
+            self._send(step, (held[1] if held else {}) | scalars, rollouts)
+
+    def _send(self, step: int, scalars: dict[str, Any], rollouts: dict[str, Any] | None = None) -> None:
+        self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
 
     def finish(self) -> None:
         """Send the remaining records; verl also calls this while an exception ends the trainer."""
-        self._monitor.close("finished" if sys.exc_info()[0] is None else "stopped")
+        is_stopped = sys.exc_info()[0] is not None
+        with guard:
+            if self._held is not None and not is_stopped:  # no step was to follow, as with val_only
+                self._send(*self._held)
+        self._monitor.close("stopped" if is_stopped else "finished")
 
 
 def _names(config: Mapping[str, Any]) -> Mapping[str, str]:
