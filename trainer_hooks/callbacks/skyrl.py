@@ -56,6 +56,9 @@ class VitalsCallback:
         self._rewards_and_uids: tuple[Any, list[str]] | None = None
         self._rollouts: dict[str, Any] | None = None
         self._warnings = OneTimeWarnings()
+        # Whether the next log may be of an evaluation before the first step, and its metrics until that step is logged.
+        self._may_evaluate_first = False
+        self._held: Mapping[str, Any] = {}
 
     def __getattr__(self, name: str) -> Method:
         if name.startswith("on_"):
@@ -87,15 +90,25 @@ class VitalsCallback:
             for name in STEP_METHODS:
                 self._wrappers.wrap(trainer, name, functools.partial(self._sending_partial_step, trainer))
             self._is_on_policy = _has_one_update(settings)
+        self._may_evaluate_first, self._held = True, {}
 
     def on_step_end(self, trainer: Any, callback_input: Any, control: Any = None) -> None:
         """Read the step's tokens; its metrics are not complete yet."""
+        self._may_evaluate_first = False
         with self._guard:
             self._rollouts = self._rollouts_of(callback_input.batch)
 
     def on_log(self, trainer: Any, callback_input: Any, control: Any = None) -> None:
-        """Log the step, or an evaluation before the first one."""
+        """Log the step, or an evaluation before the first one.
+
+        A training that resumes evaluates at the checkpoint's step. That step has the numbers of its training already,
+        which a record of a new attempt would replace, so the evaluation waits for the first step.
+        """
+        is_before_training, self._may_evaluate_first = self._may_evaluate_first, False
         with self._guard:
+            if is_before_training and trainer.global_step > 0:
+                self._held = callback_input.logs or {}
+                return
             rollouts, self._rollouts = self._rollouts, None
             self._log_step(trainer, callback_input.logs or {}, rollouts)
 
@@ -145,7 +158,8 @@ class VitalsCallback:
     def _log_step(self, trainer: Any, metrics: Mapping[str, object], rollouts: dict[str, Any] | None) -> None:
         if self._monitor is None:
             return
-        scalars = canonical(metrics, SKYRL, prefix="skyrl")
+        held, self._held = self._held, {}
+        scalars = canonical({**held, **metrics}, SKYRL, prefix="skyrl")
         if self._is_on_policy:
             scalars = on_policy(scalars)
         step = int(trainer.global_step)

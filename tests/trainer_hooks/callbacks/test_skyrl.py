@@ -88,6 +88,37 @@ def test_a_step_arrives_with_rewards_that_skyrl_has_popped(batch, connect, colle
     assert next(batch for batch in collector.batches if batch.records).capability == "L2"
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_evaluation_of_the_checkpoint_that_a_training_resumes_from_is_no_rewind(fails, batch, connect, collector):
+    """With `eval_before_train` it is sent with the first step; at its own it would replace what was trained there."""
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
+    callback.on_train_start(trainer)
+    callback.on_log(trainer, SimpleNamespace(logs={"eval/all/avg_score": 0.5}))
+    trainer.global_step += 1
+    if fails:
+        with pytest.raises(torch.OutOfMemoryError):
+            trainer.train_critic_and_policy(batch)
+    else:
+        callback.on_step_end(trainer, SimpleNamespace(batch=batch))
+        callback.on_log(trainer, SimpleNamespace(logs={}))
+    assert monitor.flush(PATIENCE_SECONDS)
+    partial = {"hooks/partial_step": 1.0} if fails else {}
+    sent = [(record.step, record.scalars) for record in collector.records]
+    assert sent == [(4, {"skyrl/eval/all/avg_score": 0.5} | partial)]
+
+
+def test_an_evaluation_before_the_first_step_of_a_run_is_sent_at_once(connect, collector):
+    """It is at step 0, where nothing was trained."""
+    monitor, trainer = connect(), Trainer()
+    trainer.global_step = 0
+    callback = VitalsCallback(monitor)
+    callback.on_train_start(trainer)
+    callback.on_log(trainer, SimpleNamespace(logs={"eval/all/avg_score": 0.5}))
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert [(record.step, record.scalars) for record in collector.records] == [(0, {"skyrl/eval/all/avg_score": 0.5})]
+
+
 def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, collector):
     """In step-wise training each row is one step, and only the last row of a trajectory has the reward."""
     batch["loss_mask"][2] = torch.tensor([1, 1])
