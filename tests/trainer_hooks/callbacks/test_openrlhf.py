@@ -56,7 +56,7 @@ def experience(index, scores, **fields):
 
 
 def test_experiences_of_different_lengths_become_one_step(args, connect, collector):
-    """Groups follow the order of the rollout, rewards are those before shaping, and ids are those of the actions."""
+    """Groups follow the order of the rollout, rewards are those before the KL penalty, and ids those of the actions."""
     logger = openrlhf.VitalsLogger(None, args, monitor=connect())
     experiences = [experience([0, 3], [[-1.0, -3.0], [-4.0, -6.0]]), experience([1, 2], [[-2.0], [-8.0]])]
     found = rollout_arguments(experiences, 2)
