@@ -15,6 +15,7 @@ from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.examination import Examination, Examiner
+from monitor_server.log_check.watched_run import WatchedRun
 
 __all__ = ["follow"]
 
@@ -47,7 +48,8 @@ def follow(
     loop ends when the reader stops iterating.
 
     Args:
-        path: A log, or a folder with one run; it may not exist yet.
+        path: A log, or a folder; it may not exist yet. Of several runs the first one is followed, also when others
+            begin later.
         seconds: The time between two looks.
         engine: Builds a fresh engine.
         overrides: Signal → the log's own key.
@@ -55,7 +57,7 @@ def follow(
         waiting: Called once with each reason why there is nothing to examine, and if further runs are not watched. A
             reason counts if two reads in a row have it, because a writer may have been in the middle of its work.
     """
-    notices = _Notices(waiting)
+    notices, watched = _Notices(waiting), WatchedRun()
     course: _Course | None = None
     seen: tuple[tuple[str, int, int], ...] | None = None
     resting = 0
@@ -65,7 +67,7 @@ def follow(
         resting = resting + 1 if now == seen else 0
         if now != seen or resting == RESTING_LOOKS:
             seen = now
-            steps = _read(path, overrides, notices)
+            steps = _read(path, overrides, watched, notices)
             if steps is not None:
                 fresh, observations = steps
                 began: list[Finding] = []
@@ -162,16 +164,17 @@ class _Notices:
 
 
 def _read(
-    path: Path, overrides: Mapping[str, str] | None, notices: _Notices
+    path: Path, overrides: Mapping[str, str] | None, watched: WatchedRun, notices: _Notices
 ) -> tuple[Examination, Iterator[Observation]] | None:
     """Return the current log; None if it does not exist, is empty, or has no row yet."""
     try:
-        log, *others = find_logs([path], list((overrides or {}).values()))
+        logs = find_logs([path], list((overrides or {}).values()))
+        log = watched.choose(logs)
     except LogError as error:
         notices.cannot_read(str(error))
         return None
-    if others:
-        notices.give(f"{path} holds {len(others) + 1} runs; only the first of them, {log.name}, is watched")
+    if len(logs) > 1:
+        notices.give(f"{path} holds {len(logs)} runs; only {log.name} of {log.path} is watched")
     found = Examination(log=log, mapping=NameMapping(overrides, log.aliases), report=ReadReport())
     return found, observe(log.read(found.report), found.mapping.signals, found.report)
 

@@ -168,7 +168,67 @@ def test_of_several_runs_the_first_is_watched_and_named(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(line(1) + line(2) + line(3))
     notices = []
     assert followed(tmp_path, notify=notices.append)[-1][0].log.name == "a"
-    assert notices == [f"{tmp_path} holds 2 runs; only the first of them, a, is watched"]
+    assert notices == [f"{tmp_path} holds 2 runs; only a of {tmp_path / 'a.jsonl'} is watched"]
+
+
+def written(log, text):
+    """Write a log in a folder that may be new."""
+    log.parent.mkdir(exist_ok=True)
+    log.write_text(text)
+
+
+def test_a_run_stays_watched_when_one_that_sorts_before_it_begins(tmp_path):
+    """Names are often random, or count without leading zeros; the collapse of the watched run is still reported."""
+    watched, other = tmp_path / "run-9/log.jsonl", tmp_path / "run-10/log.jsonl"
+    written(watched, "".join(line(step) for step in range(1, 51)))
+    dying = "".join(line(step, 0.5, 1.0 if step < 70 else float("nan")) for step in range(1, 81))
+    rests, notices = [lambda: None] * 5, []
+    changes = followed(
+        tmp_path,
+        *rests,
+        lambda: written(other, "".join(line(step, 0.7) for step in range(51, 61))),
+        *rests,
+        lambda: written(watched, ""),  # its writer is in the middle of its work, and no other run is taken meanwhile
+        *rests,
+        lambda: written(watched, dying),
+        notify=notices.append,
+    )
+    assert len({id(found) for found, *_ in changes}) == 1
+    found = changes[-1][0]
+    assert (found.rows, found.last_step, found.page_step) == (80, 80, 70)
+    assert notices == [
+        f"{tmp_path} holds 2 runs; only log-2 of {watched} is watched",
+        f"{watched}, which is watched, must hold a log in a known format; found none; waiting for it to change",
+    ]
+
+
+def test_a_run_in_checkpoints_stays_watched_in_the_newest_one(tmp_path):
+    """Each checkpoint has the whole history, in a file of another name than the one before."""
+
+    def save(steps, folder="out"):
+        history = [json.loads(line(step)) for step in range(1, steps + 1)]
+        state = tmp_path / folder / f"checkpoint-{steps}/trainer_state.json"
+        state.parent.mkdir(parents=True)
+        state.write_text(json.dumps({"global_step": steps, "log_history": history}))
+
+    save(10)
+    later = [lambda: save(8, "early"), lambda: save(20), lambda: save(30)]
+    changes = followed(tmp_path, *[lambda: None] * 5, *later)
+    assert len({id(found) for found, *_ in changes}) == 1
+    assert changes[-1][0].rows == 30
+
+
+def test_a_log_in_a_folder_goes_on_after_a_rotation_that_takes_a_moment(tmp_path):
+    """Between its two files only the old one is there, under another name."""
+    log = tmp_path / "train.jsonl"
+    log.write_text("".join(line(step) for step in range(1, 51)))
+    later = "".join(line(step, 0.7) for step in range(51, 81))
+    rests = [lambda: None] * 5
+    changes = followed(
+        tmp_path, *rests, lambda: log.rename(tmp_path / "train.jsonl.1"), *rests, lambda: log.write_text(later)
+    )
+    assert len({id(found) for found, *_ in changes}) == 1
+    assert (changes[-1][0].rows, changes[-1][0].last_step) == (80, 80)
 
 
 def test_a_folder_with_a_file_that_may_not_be_looked_at_is_followed(tmp_path, monkeypatch):
