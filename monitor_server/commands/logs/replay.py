@@ -111,11 +111,17 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
         if batch.records:
             last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
             if last in acknowledged:
-                _wait_for_detection(url, wire.run_id(project, name), last[1], attempt=attempts[last[0]])
-                _acknowledge(url, wire.run_id(project, name), acknowledged[last])
+                _acknowledge(url, wire.run_id(project, name), acknowledged[last], last[1], attempt=attempts[last[0]])
         if pace is not None:
             time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
-    _wait_for_detection(url, wire.run_id(project, name), steps[-1].step, attempt=attempts[steps[-1].attempt])
+    is_newest = _wait_for_detection(
+        url, wire.run_id(project, name), steps[-1].step, attempt=attempts[steps[-1].attempt]
+    )
+    if not is_newest:
+        say(
+            f"  a newer attempt of {printable(name)} is there, so no detector processes these steps; "
+            "with another --project they do"
+        )
     if known:
         say(f"  {known} steps were there already; another --project sends them again")
     if left_out:
@@ -180,8 +186,15 @@ def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
     return left_out + receipt.left_out.signals
 
 
-def _acknowledge(url: str, run_id: str, kinds: Sequence[str]) -> None:
-    """Acknowledge alerts of a run as somebody did when it was recorded."""
+def _acknowledge(url: str, run_id: str, kinds: Sequence[str], step: int, *, attempt: int) -> None:
+    """Acknowledge alerts of a run as somebody did after a step of an attempt, counted from 1, when it was recorded.
+
+    A run that is beyond the step has the acknowledgement from an earlier replay, and its newest alerts are others.
+    """
+    _wait_for_detection(url, run_id, step, attempt=attempt)
+    run = repeat_while_busy(lambda: fetch_json("GET", url, f"/runs/{run_id}"))
+    if (run["attempt"], run["last_step"] or 0) > (attempt, step):
+        return
     alerts = repeat_while_busy(lambda: fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"}))
     for kind in kinds:
         newest = next((alert for alert in alerts if alert["kind"] == kind), None)
@@ -190,17 +203,25 @@ def _acknowledge(url: str, run_id: str, kinds: Sequence[str]) -> None:
             repeat_while_busy(functools.partial(fetch_json, "POST", url, path, json=body))
 
 
-def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> None:
-    """Wait until the detectors have processed a step of an attempt, counted from 1, as long as they make progress."""
+def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> bool:
+    """Wait until the detectors have processed a step of an attempt, counted from 1, as long as they make progress.
+
+    Returns:
+        Whether the attempt is the newest one of its run. No detector processes new steps of another one.
+    """
     newest, since, path = None, time.monotonic(), f"/runs/{run_id}/steps"
     while time.monotonic() - since < DETECTION_SECONDS:
+        run = repeat_while_busy(lambda: fetch_json("GET", url, f"/runs/{run_id}"))
+        if run["attempt"] > attempt:
+            return False
         for found in repeat_while_busy(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):
             if (found["step"], found["attempt"]) == (step, attempt):
-                return
-        before, newest = newest, repeat_while_busy(lambda: fetch_json("GET", url, f"/runs/{run_id}"))["last_step"]
+                return True
+        before, newest = newest, run["last_step"]
         if newest != before:
             since = time.monotonic()
         time.sleep(POLL_SECONDS)
+    return True
 
 
 def _print_alerts(url: str, run_id: str) -> None:

@@ -91,6 +91,42 @@ def test_a_replayed_export_opens_the_same_alerts_and_phases(recorded, tmp_path, 
     assert set(live.get(f"/runs/{again['id']}")["signals"]) == set(live.get(f"/runs/{run_id}")["signals"])
 
 
+def _acknowledged(live, run_id):
+    alerts = live.get(f"/runs/{run_id}/alerts", limit=1000)["items"]
+    return {(alert["kind"], alert["opened_step"]) for alert in alerts if alert["acknowledged_at"] is not None}
+
+
+def test_a_replay_of_what_is_there_already_acknowledges_no_other_alert(start_collector, tmp_path):
+    """An alert of the same kind that opened later fires on, and its escalation goes on."""
+    live = start_collector()
+    grads = [30.0 if step in range(60, 70) or step > 150 else 1.0 + step % 7 / 20 for step in range(160)]
+    records = [{"step": step, "scalars": {"grad/norm": grad, "reward/mean": 0.5}} for step, grad in enumerate(grads)]
+    run_id = live.run(run="twice", records=records[:65])
+    (first,) = live.get(f"/runs/{run_id}/alerts")["items"]
+    live.pool.request("POST", f"{live.url}/api/v1/alerts/{first['id']}/ack", json={"by": "a", "note": ""})
+    live.send(run="twice", records=records[65:])
+    file = _export(live, run_id, tmp_path / "recorded.jsonl")
+    for _ in range(2):
+        assert main(["replay", str(file), "--project", "again", "--url", live.url]) == 0
+        (again,) = live.get("/runs", project="again")["items"]
+        assert _findings(live, again["id"]) == _findings(live, run_id)
+        assert _acknowledged(live, again["id"]) == _acknowledged(live, run_id)
+
+
+def test_a_replay_that_was_interrupted_before_an_acknowledgement_gives_it_later(recorded, tmp_path):
+    """The steps up to it were sent already, and the detectors learn of it after the same step as in the live run."""
+    live, run_id = recorded
+    rows = [json.loads(line) for line in _export(live, run_id, tmp_path / "recorded.jsonl").read_text().splitlines()]
+    place = next(place for place, row in enumerate(rows) if row.get("acknowledged"))
+    begun = [*rows[:place], {name: value for name, value in rows[place].items() if name != "acknowledged"}]
+    for sent in (begun, rows):
+        (tmp_path / "sent.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sent))
+        assert main(["replay", str(tmp_path / "sent.jsonl"), "--project", "interrupted", "--url", live.url]) == 0
+    (again,) = live.get("/runs", project="interrupted")["items"]
+    assert _findings(live, again["id"]) == _findings(live, run_id)
+    assert _acknowledged(live, again["id"]) == _acknowledged(live, run_id)
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_replay_names_the_run_of_a_project_that_has_no_step_yet(start_collector, tmp_path, capsys, form):
     """One rank of two has sent a step; the other runs of the file are replayed, and a script goes on."""

@@ -177,6 +177,23 @@ def test_a_run_with_many_signals_is_sent_in_parts_that_a_collector_takes(start_c
     assert [len(item["steps"]) for item in series] == [30] * 9
 
 
+def test_a_replay_into_a_run_that_trains_ends(start_collector, tmp_path, monkeypatch, capsys):
+    """The detectors make progress at each look, and never come to the replayed steps."""
+    live, trained = start_collector(), iter(range(3, 40))
+
+    def train(_=0.0):
+        live.send(run="old", project="p", attempt=1_000_000, records=[{"step": next(trained), "scalars": {"a": 1.0}}])
+
+    train()
+    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=train))
+    heading = {"rlvitals_export": 1, "run": "old"}
+    steps = [{"step": step, "attempt": 1, "time": 1.0, "signals": {"reward/mean": 0.5}} for step in (1, 2, 3)]
+    steps[1]["acknowledged"] = [{"kind": "run_collapsed"}]
+    assert replay(live, written(tmp_path / "old.jsonl", [heading, *steps]), project="p") == 0
+    assert "a newer attempt of old is there, so no detector processes these steps" in capsys.readouterr().out
+    assert [item["attempt"] for item in live.get(f"/runs/{only_run(live)['id']}/steps")["items"]][:3] == [1, 1, 2]
+
+
 class WaitingEngine:
     """Detectors that wait at the second attempt until they are released."""
 
