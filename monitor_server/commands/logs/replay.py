@@ -5,17 +5,21 @@ The collector runs the same detectors as on a live run. So the alerts and their 
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError, RequestRefusedError
 from monitor_server.commands.logs.paths import log_path
+from monitor_server.commands.processes import interrupted_by_sigterm
 from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import error, printable, say
+from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
 from monitor_server.importers.search import find_logs
@@ -99,21 +103,12 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)
-    known, left_out = 0, 0
     # A collector counts only attempts with steps.
     attempts = {attempt: place for place, attempt in enumerate(sorted({step.attempt for step in steps}), start=1)}
-    acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
-    for batch in batches(steps, name=name, project=project, size=size):
-        begun = time.monotonic()
-        receipt = _receipt(_send(batch, log, url), url)
-        known += receipt.duplicates
-        left_out = _say_losses(receipt, left_out)
-        if batch.records:
-            last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
-            if last in acknowledged:
-                _acknowledge(url, wire.run_id(project, name), acknowledged[last], last[1], attempt=attempts[last[0]])
-        if pace is not None:
-            time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
+    repeat_while_busy(lambda: fetch_list(url, "/runs", {"limit": "1"}))  # with a key that may not read nothing is sent
+    sent = batches(steps, name=name, project=project, size=size)
+    with interrupted_by_sigterm():
+        known, left_out = _send_all(sent, steps, attempts, log, url=url, pace=pace)
     is_newest = _wait_for_detection(
         url, wire.run_id(project, name), steps[-1].step, attempt=attempts[steps[-1].attempt]
     )
@@ -128,6 +123,47 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
         say(f"  {left_out} numbers of {len(steps)} steps were left out")
     _print_alerts(url, wire.run_id(project, name))
     return True
+
+
+def _send_all(
+    sent: Iterable[wire.Batch],
+    steps: Sequence[Observation],
+    attempts: Mapping[int, int],
+    log: RecordedLog,
+    *,
+    url: str,
+    pace: float | None,
+) -> tuple[int, int]:
+    """Send batches and acknowledge alerts, and return how many steps were there already and signals were left out."""
+    known, left_out = 0, 0
+    acknowledged = {(step.attempt, step.step): step.acknowledged for step in steps if step.acknowledged}
+    newest: wire.Batch | None = None  # the newest one with a new step
+    try:
+        for batch in sent:
+            begun = time.monotonic()
+            receipt = _receipt(_send(batch, log, url), url)
+            newest = batch if receipt.duplicates < len(batch.records) else newest
+            known += receipt.duplicates
+            left_out = _say_losses(receipt, left_out)
+            if batch.records:
+                last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
+                if last in acknowledged:
+                    run_id = wire.run_id(batch.project, batch.run)
+                    _acknowledge(url, run_id, acknowledged[last], last[1], attempt=attempts[last[0]])
+            if pace is not None:
+                time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
+    except BaseException:
+        if newest is not None and newest.end is None:
+            _stop(newest, url)
+        raise
+    return known, left_out
+
+
+def _stop(newest: wire.Batch, url: str) -> None:
+    """Try once to end a run that gets no further steps, because it would be reported as lost later."""
+    body = wire.encode(msgspec.structs.replace(newest, records=[], end="stopped"))
+    with suppress(CommandError):
+        fetch("POST", url, "/ingest", body=body, headers={"Content-Type": wire.MSGPACK})
 
 
 def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:

@@ -149,15 +149,20 @@ def test_a_log_that_a_collector_refuses_is_named_and_the_others_are_sent(start_c
     assert f"{logs[0]} was not sent, or not to its end" in capsys.readouterr().err
 
 
-def test_a_collector_that_is_too_busy_is_asked_again(start_collector, tmp_path, monkeypatch):
-    """The key may send ten requests at once and one a second after that: all twelve attempts of the run arrive."""
-    live = start_collector(key_requests_per_second=1)
+def use_key(live, scope, monkeypatch):
+    """Let a collector require keys, and the commands use one of a scope."""
     with live.app.state.collector.store.write() as repositories:
         author = Caller(name="a test", scope=Scope.ADMIN)
-        rights = {"name": "k", "scope": Scope.ADMIN, "project": None, "expires_at": None}
+        rights = {"name": "k", "scope": scope, "project": None, "expires_at": None}
         key, _ = create_key(repositories, **rights, author=author, now=time.time())
     live.app.state.collector.keys.read()
     monkeypatch.setenv("RLVITALS_API_KEY", key)
+
+
+def test_a_collector_that_is_too_busy_is_asked_again(start_collector, tmp_path, monkeypatch):
+    """The key may send ten requests at once and one a second after that: all twelve attempts of the run arrive."""
+    live = start_collector(key_requests_per_second=1)
+    use_key(live, Scope.ADMIN, monkeypatch)
     rows = [{"step": step, "reward": 0.5} for _ in range(12) for step in (1, 2)]
     assert replay(live, written(tmp_path / "busy.jsonl", rows)) == 0
     with live.app.state.collector.store.read() as reading:
@@ -192,6 +197,48 @@ def test_a_replay_into_a_run_that_trains_ends(start_collector, tmp_path, monkeyp
     assert replay(live, written(tmp_path / "old.jsonl", [heading, *steps]), project="p") == 0
     assert "a newer attempt of old is there, so no detector processes these steps" in capsys.readouterr().out
     assert [item["attempt"] for item in live.get(f"/runs/{only_run(live)['id']}/steps")["items"]][:3] == [1, 1, 2]
+
+
+def interrupt(_):
+    """Act as Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def test_a_run_whose_replay_is_interrupted_is_stopped_and_can_be_completed(start_collector, tmp_path, monkeypatch):
+    """A run that neither ends nor goes on would be reported as lost."""
+    live = start_collector()
+    log = written(tmp_path / "old.jsonl", [{"step": step, "reward": 0.5} for step in range(1, 5)])
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt))
+        assert replay(live, log, pace=4) == 130
+    assert (only_run(live)["status"], only_run(live)["last_step"]) == ("stopped", 1)
+    assert replay(live, log) == 0
+    assert (only_run(live)["status"], only_run(live)["last_step"]) == ("finished", 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt))
+        assert replay(live, log, pace=4) == 130
+    assert only_run(live)["status"] == "finished"
+
+
+def test_a_run_whose_later_part_is_refused_is_stopped(start_collector, tmp_path, monkeypatch, capsys):
+    """The collector takes smaller batches than others, and the second one is larger."""
+    monkeypatch.setattr("monitor_server.ingest.recorded_batches.BATCH_BYTES", 1)
+    live = start_collector(max_body_bytes=4_000)
+    wide = {f"my/{each:0100}": 0.5 for each in range(80)}
+    rows = [{"step": 1, "reward": 0.5}, {"step": 2, "reward": 0.5} | wide]
+    assert replay(live, written(tmp_path / "old.jsonl", rows)) == 1
+    assert "was not sent, or not to its end" in capsys.readouterr().err
+    assert (only_run(live)["status"], only_run(live)["last_step"]) == ("stopped", 1)
+
+
+def test_a_key_that_may_not_read_replays_nothing(start_collector, tmp_path, monkeypatch, capsys):
+    """The half of the run would be stored that is sent before the first question about it."""
+    live = start_collector()
+    use_key(live, Scope.INGEST, monkeypatch)
+    assert replay(live, written(tmp_path / "old.jsonl", [{"step": 1, "reward": 0.5}])) == 1
+    assert "this needs a key with the scope read" in capsys.readouterr().err
+    with live.app.state.collector.store.read() as reading:
+        assert not reading.run_views.statuses(now=time.time(), deadlines=live.app.state.collector.settings.deadlines)
 
 
 class WaitingEngine:
