@@ -26,6 +26,7 @@ __all__ = [
     "fetch_json",
     "fetch_list",
     "path_part",
+    "require_address",
     "url_of_environment",
 ]
 
@@ -150,7 +151,7 @@ def download(url: str, path: str, file: Path) -> int:
     Raises:
         CommandError: If no collector answers, its answer is not a success or ends early, or the file cannot be written.
     """
-    _check(url)
+    require_address(url)
     size = 0
     try:
         with urllib3.PoolManager(retries=False, timeout=DOWNLOAD_SECONDS) as pool:
@@ -161,7 +162,9 @@ def download(url: str, path: str, file: Path) -> int:
                 for part in answer.stream(PART_BYTES):
                     size += written.write(part)
     except (urllib3.exceptions.HTTPError, ValueError) as error:
-        raise CommandError(f"the collector at {url} did not answer to the end: {error}; nothing was written") from error
+        remedy = "" if size else f"; {_remedy(error)}"
+        message = f"the collector at {url} did not answer to the end: {error}; nothing was written{remedy}"
+        raise CommandError(message) from error
     except BrokenPipeError:  # /dev/stdout was closed by its reader
         raise
     except OSError as error:
@@ -182,7 +185,7 @@ def fetch(method: str, url: str, path: str, **options: Any) -> bytes:  # noqa: A
         CommandError: If the address is not valid, no collector answers, or its answer is not a success or longer than
             `LONGEST_ANSWER`.
     """
-    _check(url)
+    require_address(url)
     options["headers"] = authorization() | dict(options.get("headers") or {})
     options = {"retries": False, "timeout": 10, "preload_content": False, **options}
     try:
@@ -208,7 +211,12 @@ def _remedy(error: Exception) -> str:
     return "start one with `rlvitals serve`, or give its address as --url"
 
 
-def _check(url: str) -> None:
+def require_address(url: str) -> None:
+    """Require an address that trainers and commands take.
+
+    Raises:
+        CommandError: If it does not begin with ``http://`` or ``https://``.
+    """
     if not url.startswith(("http://", "https://")):
         raise CommandError(f"--url ({URL_VARIABLE}) must look like {DEFAULT_URL}, got {url!r}")
 

@@ -79,7 +79,7 @@ def _act(
 
 class _OverHttp:
     def __init__(self, url: str) -> None:
-        self._url = url
+        self._url = url.rstrip("/")
 
     def all(self) -> list[dict[str, Any]]:
         return [*fetch_list(self._url, "/keys")]

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from monitor_server.commands.client import DEFAULT_URL, CollectorUrl, fetch_json
 from monitor_server.commands.errors import CommandError
+from monitor_server.commands.processes import interrupted_by_sigterm
 from monitor_server.commands.terminal import console, printable
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range
 
@@ -47,7 +48,11 @@ def run(
         terminal.width = terminal.width if is_read else UNBOUNDED_WIDTH
         terminal.print(_runs(url, asked, is_ascii=terminal.options.ascii_only, width=terminal.width))
         return 0
-    with suppress(KeyboardInterrupt), Live(console=terminal, screen=True, auto_refresh=False) as live:
+    with (
+        interrupted_by_sigterm(),
+        suppress(KeyboardInterrupt),
+        Live(console=terminal, screen=True, auto_refresh=False) as live,
+    ):
         while _is_terminal():  # not any more where its window was closed
             shown = _read(url, asked, is_ascii=terminal.options.ascii_only, width=terminal.width)
             live.update(shown, refresh=True)

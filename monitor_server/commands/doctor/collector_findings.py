@@ -9,7 +9,7 @@ from typing import Any
 
 import urllib3
 
-from monitor_server.commands.client import DEFAULT_URL, CollectorAnswer, authorization
+from monitor_server.commands.client import DEFAULT_URL, CollectorAnswer, authorization, require_address
 from monitor_server.commands.doctor.database_findings import check_clock, check_disk
 from monitor_server.commands.doctor.findings import DoctorFinding, Level
 from monitor_server.commands.errors import CommandError
@@ -25,6 +25,16 @@ LATER = "later"  # the reason of batches for which there was no room or no datab
 
 def check_collector(url: str) -> Iterator[DoctorFinding]:
     """Yield the findings about the collector at an address; a value that the key may not see is not observed."""
+    try:
+        require_address(url)
+    except CommandError as error:
+        yield DoctorFinding(
+            level=Level.PROBLEM,
+            about="collector",
+            text=str(error),
+            advice="write the address with http:// or https://; trainers and the other commands refuse this one",
+        )
+        return
     try:
         yield from _check_answers(url)
     except (urllib3.exceptions.HTTPError, ValueError) as error:

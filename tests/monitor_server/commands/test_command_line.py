@@ -89,6 +89,7 @@ def test_the_address_comes_from_the_option_then_from_the_environment(
     assert f"{live.url}/runs/" in capsys.readouterr().out
     monkeypatch.setenv("RLVITALS_URL", "no address")
     assert main(["runs", "--url", live.url + slash]) == 0
+    assert main(["keys", "list", "--url", live.url + slash]) == 0
     assert main(["runs"]) == 1
     assert "--url (RLVITALS_URL) must look like http://127.0.0.1:8600, got 'no address'" in capsys.readouterr().err
 
@@ -517,6 +518,15 @@ def test_the_value_of_a_setting_that_cannot_be_used_is_bounded_and_holds_no_pass
     assert "hidden" not in line
     assert "\x1b" not in line
     assert len(line) < 400
+
+
+def test_a_download_from_an_address_without_a_collector_says_what_to_do_next(tmp_path, unused_port, capsys):
+    """Nothing was received, so another address or a collector is missing, and not the end of a file."""
+    file = tmp_path / "run.jsonl"
+    assert main(["export", "0" * 16, "-o", str(file), "--url", f"http://127.0.0.1:{unused_port}"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("nothing was written; start one with `rlvitals serve`, or give its address as --url")
+    assert not file.exists()
 
 
 def test_a_download_that_sigterm_ends_leaves_no_unfinished_file(tmp_path):

@@ -176,6 +176,20 @@ def test_why_nothing_can_be_read_is_shown_whole_in_a_narrow_terminal():
     assert any(b"127.0.0.1:9" in word for word in words)
 
 
+def test_sigterm_leaves_the_terminal_as_it_was(start_collector):
+    """Otherwise the shell would have no cursor, and its lines would not stay."""
+    with in_a_terminal(start_collector().url, columns=90) as (process, terminal):
+        shown = os.read(terminal, 65_536)
+        while b"0 runs" not in shown:
+            shown += os.read(terminal, 65_536)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+        shown += os.read(terminal, 65_536)
+        os.close(terminal)
+    assert b"\x1b[?1049l" in shown
+    assert b"\x1b[?25h" in shown
+
+
 def test_a_terminal_that_is_closed_ends_the_command(start_collector):
     """It also ends where no signal arrives, as in a detached session, because nobody would end it any more."""
     with in_a_terminal(start_collector().url, columns=90) as (process, terminal):

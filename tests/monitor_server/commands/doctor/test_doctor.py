@@ -93,6 +93,13 @@ def test_another_schema_is_named_and_not_changed(schema, expected, start_collect
     engine.dispose()
 
 
+def test_an_address_that_every_other_command_refuses_is_a_problem(start_collector, database_url, examine):
+    """A trainer with the same variable ends at its start."""
+    status, found = examine(url=start_collector().url.removeprefix("http://"), database=database_url)
+    assert (status, levels(found["collector"])) == (1, ["problem"])
+    assert "must look like http://127.0.0.1:8600" in found["collector"][0]["text"]
+
+
 def test_a_database_that_is_not_there_is_not_observed_and_not_created(tmp_path, examine, unused_port):
     """The address has no collector either, which is a problem."""
     file = tmp_path / "none.db"
