@@ -7,11 +7,15 @@ assets/draw_elements.js draws it, so that a value from the server and a value fr
 import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
-__all__ = ["address_writer", "badge", "number", "save_buttons", "segmented_choice", "since", "sparkline", "spell"]
+__all__ = [
+    "address_writer", "badge", "number", "number_input", "save_buttons", "segmented_choice", "since", "sparkline",
+    "spell",
+]  # fmt: skip
 
 
 def badge(family: str, name: str, *, text: str | None = None) -> Component:
@@ -23,6 +27,16 @@ def number(value: float | None, *, signal: str = "") -> Component:
     """Return a number that the stream may replace; None is shown as a dash."""
     names = {"data-signal": signal} if signal else {}
     return html.Span(className="number", **{"data-number": "" if value is None else spell(value)}, **names)
+
+
+def number_input(name: str | dict[str, Any], **options: Any) -> dcc.Input:  # noqa: ANN401 - of Dash's input
+    """Return the control of a number field; `values.read_number` or `values.read_step` reads its text.
+
+    It is a text field. A number field of Dash returns nothing for a text that is no number, and does not return a
+    number that is typed again after a callback has set another. Without options the keyboard is the usual one, because
+    the keypads of some phones lack the minus and the point.
+    """
+    return dcc.Input(**({"id": name, "maxLength": 40, "autoComplete": "off"} | options))
 
 
 def since(epoch: float | None) -> Component:

@@ -1,13 +1,19 @@
-"""Formats JSON values of the API for readers and for spreadsheets."""
+"""Formats JSON values of the API for readers and for spreadsheets, and reads the numbers that people type."""
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dashboard.figures.curves.lines import spell_value
 
-__all__ = ["csv_cell", "plain"]
+__all__ = ["csv_cell", "plain", "read_number", "read_numbers", "read_step"]
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # assets/save_chart.js has them too
+NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+STEP: Final = re.compile(r"\d{1,16}", re.ASCII)
+LARGEST: Final = 2**53  # of the steps of the collector, and of the whole numbers that JSON states exactly
+SHOWN: Final = 100  # characters of a refused text
 
 
 def plain(value: object) -> str:
@@ -25,6 +31,52 @@ def csv_cell(value: object) -> object:
     """Return a value for a spreadsheet; a text that would be taken for a formula gets an apostrophe before it."""
     text = ", ".join(str(each) for each in value) if isinstance(value, list) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(FORMULA) else text
+
+
+def read_number(given: object) -> float | None:
+    """Return the number of a number field, an int where it is whole; None where the field is empty.
+
+    Raises:
+        ValueError: If the field holds another text.
+    """
+    text = str("" if given is None else given).strip()
+    if not text:
+        return None
+    value = float(text) if NUMBER.fullmatch(text) else math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"must be a number such as 3, 0.5 or 1e-3, got {text[:SHOWN]!r}; correct it")
+    return int(value) if value.is_integer() and abs(value) <= LARGEST else value
+
+
+def read_numbers(fields: Mapping[str, object], names: Iterable[str]) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the values of a form with the numbers of its number fields, and the problem of each field.
+
+    Args:
+        fields: The values by the names of the fields.
+        names: The number fields to read; the others stay as they are.
+    """
+    values, problems = dict(fields), dict.fromkeys(fields, "")
+    for name in names:
+        try:
+            values[name] = read_number(fields.get(name))
+        except ValueError as error:
+            problems[name] = str(error)
+    return values, problems
+
+
+def read_step(given: object) -> int | None:
+    """Return the step of a field; None where the field is empty.
+
+    Raises:
+        ValueError: If the field holds another text.
+    """
+    text = str("" if given is None else given).strip()
+    if not text:
+        return None
+    if STEP.fullmatch(text) is None or int(text) > LARGEST:
+        what = f"must be a whole number from 0 to 2^53, got {text[:SHOWN]!r}"
+        raise ValueError(f"{what}; correct it, or leave the field empty")
+    return int(text)
 
 
 def _range(values: list[object]) -> str | None:

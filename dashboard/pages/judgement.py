@@ -1,20 +1,17 @@
 """The callback of the forms by which people judge an alarm; the pages of a run and of an alert have them."""
 
 import contextlib
-import re
-from typing import Final
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update, set_props
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.alert.judgement import spell_judgement, title_of_list
+from dashboard.components.values import read_step
 from dashboard.ids import alert as alert_ids
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["register"]
-
-STEP: Final = re.compile(r"\d{1,18}", re.ASCII)
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -37,9 +34,9 @@ def register(app: Dash, api_url: str) -> None:
             for items in ctx.states_list[:2]
         )
         try:
-            failed_at = _step(step) if is_right else None
+            failed_at = read_step(step) if is_right else None
         except ValueError as error:
-            set_props(alert_ids.judgement("problem", alert), {"children": f"Not judged. {error}"})
+            set_props(alert_ids.judgement("problem", alert), {"children": f"Not judged. The step {error}."})
             return no_update
         set_props(alert_ids.judgement("problem", alert), {"children": None})
         try:
@@ -68,15 +65,3 @@ def register(app: Dash, api_url: str) -> None:
         State(frame_ids.LIVE, "data"),
         prevent_initial_call=True,
     )(judge)
-
-
-def _step(given: object) -> int | None:
-    """Return the step that the field holds; None where it is empty.
-
-    Raises:
-        ValueError: If it is no step.
-    """
-    text = str(given or "").strip()
-    if text and STEP.fullmatch(text) is None:
-        raise ValueError(f"The step must be a whole number from 0 on, got {text!r}. Correct it, or leave it empty.")
-    return int(text) if text else None

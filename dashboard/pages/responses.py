@@ -11,7 +11,14 @@ from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError
 from dashboard.collector_client.types.runs import shown_name
 from dashboard.components.page_frame import message, waiting
-from dashboard.components.responses.listing import USUAL, listing, no_steps, response_controls, spread_choice
+from dashboard.components.responses.listing import (
+    USUAL,
+    listing,
+    no_steps,
+    read_steps,
+    response_controls,
+    spread_choice,
+)
 from dashboard.components.responses.pairs import pairs_listing
 from dashboard.components.small_elements import address_writer, save_buttons
 from dashboard.figures.responses.question_displacement import question_displacements, question_figure, windows_of
@@ -103,8 +110,8 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callbacks that draw the chosen responses."""
 
     async def draw(  # noqa: PLR0917 - Dash passes inputs by their places
-        first: int | None,
-        last: int | None,
+        first_text: object,
+        last_text: object,
         correct: str,
         kind: str,
         order: str,
@@ -114,8 +121,10 @@ def register(app: Dash, api_url: str) -> None:
         live: dict[str, str],
     ) -> tuple[object, object, object, object]:
         of = spread if spread in SPREADS else "reward"
-        if first is not None and last is not None and first > last:
-            return no_steps(first, last), no_update, None, True
+        try:
+            first, last = read_steps(first_text, last_text)
+        except ValueError as error:
+            return no_steps(str(error)), no_update, None, True
         try:
             async with ApiClient(api_url) as api:
                 if order == "pairs":

@@ -220,6 +220,11 @@ def test_responses_are_browsed_without_an_alert(collector, visit):
     visit.page.get_by_label("To step", exact=True).fill("3")
     visit.page.get_by_label("To step", exact=True).press("Enter")
     expect(visit.page.locator(".responses-list")).to_contain_text("From step must be at most To step, got 4 and 3")
+    visit.page.get_by_label("To step", exact=True).fill("1e")
+    visit.page.get_by_label("To step", exact=True).press("Enter")
+    expect(visit.page.locator(".responses-list")).to_contain_text(
+        "To step must be a whole number from 0 to 2^53, got '1e'"
+    )
     assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

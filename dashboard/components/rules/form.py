@@ -9,6 +9,7 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.runs import RunItem
 from dashboard.components.rules.form_values import choose_shown_parts, fields_of
 from dashboard.components.run_choice import run_choice
+from dashboard.components.small_elements import number_input
 from dashboard.ids import rules as rule_ids
 
 __all__ = ["rule_form"]
@@ -53,7 +54,7 @@ def rule_form(offered: Sequence[RunItem]) -> Component:
         return _choice(label, control, _problem(name))
 
     def number(name: str, label: str) -> Component:
-        return _field(name, label, dcc.Input(id=rule_ids.field(name), type="number", step="any"))
+        return _field(name, label, number_input(rule_ids.field(name)))
 
     def part(name: str, *fields: Component) -> Component:
         return html.Div(fields, id=rule_ids.part(name), className="rule-part", hidden=not shown[name])

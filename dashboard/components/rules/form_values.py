@@ -5,8 +5,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from dashboard.collector_client.types.rules import RuleItem
+from dashboard.components.values import read_numbers
 
-__all__ = ["FIELDS", "RUNS", "choose_shown_parts", "encode_edited_rule", "fields_of", "problems_by_field", "rule_of"]
+__all__ = [
+    "FIELDS", "RUNS", "choose_shown_parts", "encode_edited_rule", "fields_of", "problems_by_field", "read_rule_numbers",
+    "rule_of",
+]  # fmt: skip
 
 FIELDS: Final = (
     "name", "condition", "signal", "project", "run_id", "operator", "value", "measure", "before", "before_unit",
@@ -51,6 +55,12 @@ def rule_of(fields: Mapping[str, object]) -> dict[str, object]:
         if amount not in (None, ""):
             rule[f"{name}_{fields.get(f'{name}_unit') or 'steps'}"] = amount
     return rule
+
+
+def read_rule_numbers(fields: Mapping[str, object]) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the form's values with the numbers of the fields that its condition has, and the problem of each field."""
+    shown = choose_shown_parts(str(fields.get("condition")), str(fields.get("operator")))
+    return read_numbers(fields, ["for", *(name for name in ("value", "before") if shown[name])])
 
 
 def fields_of(rule: Mapping[str, object]) -> dict[str, object]:

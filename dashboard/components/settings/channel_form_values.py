@@ -10,6 +10,7 @@ from dashboard.collector_client.types.administration import NotificationSettings
 __all__ = [
     "CHANNEL_FIELDS",
     "DELIVERY_FIELDS",
+    "DELIVERY_NUMBERS",
     "ROUTE_FIELDS",
     "channel_fields",
     "delivery_fields",
@@ -28,10 +29,10 @@ CHANNEL_FIELDS: Final = ("name", "type", "url", "secret", "format", "picture", "
 ROUTE_FIELDS: Final = (
     "channels", "severity", "projects", "kinds", "days", "hours", "time_zone", "resolved", "after_minutes", "escalate",
 )  # fmt: skip
-DELIVERY_FIELDS: Final = (
-    "match", "fallback_channel", "fallback_minutes", "wait_seconds", "window_seconds", "messages_per_hour",
-    "give_up_hours",
+DELIVERY_NUMBERS: Final = (
+    "fallback_minutes", "wait_seconds", "window_seconds", "messages_per_hour", "give_up_hours",
 )  # fmt: skip
+DELIVERY_FIELDS: Final = ("match", "fallback_channel", *DELIVERY_NUMBERS)
 OF_TYPE: Final = {"webhook": ("secret",), "apprise": ("format", "picture")}
 # Places in the API's problems that have another name in the form.
 PLACES: Final = {"fallback": "fallback_channel", "channels": "name", "match": "match"}

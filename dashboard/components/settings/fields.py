@@ -6,6 +6,7 @@ from typing import Any, Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from dashboard.components.small_elements import number_input
 from dashboard.ids.settings import forms as form_ids
 
 __all__ = ["ON_OFF", "Fields"]
@@ -36,8 +37,9 @@ class Fields:
         return self.text(name, label, type="password", autoComplete="new-password")
 
     def number(self, name: str, label: str, **options: Any) -> Component:  # noqa: ANN401 - of Dash's input
-        """Return a field for any number, without fixed steps."""
-        return self.text(name, label, type="number", step="any", **({"value": None, "maxLength": None} | options))
+        """Return a field for any number."""
+        control = number_input(form_ids.field(self._form, name), **options)
+        return self._field(name, html.Label(label, htmlFor=control.id), control)
 
     def choice(self, name: str, label: str, choices: Mapping[str, str], value: str | None = None) -> Component:
         """Return a choice of one; the first where no value is given."""

@@ -5,6 +5,7 @@ from typing import Final
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from dashboard.components.small_elements import number_input
 from dashboard.ids.settings import keys as key_ids
 
 __all__ = ["SCOPES", "key_form"]
@@ -33,8 +34,7 @@ def key_form() -> Component:
             _field("Project (empty: all)", dcc.Input(id=key_ids.PROJECT, maxLength=200)),
             _field(
                 "Days until it expires (empty: never)",
-                # A text field, because a number field returns nothing for a text that is no number or out of range.
-                dcc.Input(id=key_ids.DAYS, inputMode="decimal", maxLength=20, autoComplete="off"),
+                number_input(key_ids.DAYS),
             ),
             html.Div(html.Button("Make a key", id=key_ids.MAKE, className="button"), className="field-buttons"),
             html.Div(id=key_ids.MESSAGE, role="status", className="key-message"),

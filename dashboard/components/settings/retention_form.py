@@ -25,7 +25,7 @@ def retention_shown(limits: Sequence[LimitItem], may_save: bool) -> Component:  
 def _form(limits: Sequence[LimitItem]) -> Component:
     fields, held = Fields("retention"), {limit["name"]: limit for limit in limits}
     numbers = [
-        fields.number(name, _label(name), value=held[name]["value"], min=0, disabled=bool(held[name]["fixed"]))
+        fields.number(name, _label(name), value=held[name]["value"], disabled=bool(held[name]["fixed"]))
         for name in LIMIT_FIELDS
         if name in held
     ]

@@ -40,16 +40,17 @@ def limit_in_words(name: str, value: float | None) -> str:
     return f"{number} {RETENTION.get(name, ('', ''))[1]}"
 
 
-def find_changed_limits(drawn: Mapping[str, float | None], given: Mapping[str, object]) -> dict[str, float | None]:
+def find_changed_limits(
+    drawn: Mapping[str, float | None], given: Mapping[str, float | None]
+) -> dict[str, float | None]:
     """Return the limits that a form changes; an empty field restores the default, which keeps data for ever.
 
     Args:
         drawn: The limits with which the form was drawn. A field that still has its value was not changed, even if
             another limit is in force now.
-        given: The values of the fields.
+        given: The numbers of the fields, by the names of the limits; None where a field is empty.
     """
-    wanted = {name: value if isinstance(value, int | float) else None for name, value in given.items()}
-    return {name: value for name, value in wanted.items() if name in drawn and value != drawn[name]}
+    return {name: value for name, value in given.items() if name in drawn and value != drawn[name]}
 
 
 def describe_removals(

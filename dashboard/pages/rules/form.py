@@ -1,6 +1,6 @@
 """The callbacks of the form of a rule: its parts, the dry run, and saving."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
@@ -14,6 +14,7 @@ from dashboard.components.rules.form_values import (
     choose_shown_parts,
     encode_edited_rule,
     problems_by_field,
+    read_rule_numbers,
     rule_of,
 )
 from dashboard.components.rules.tables import dry_run_table, rule_table
@@ -42,8 +43,9 @@ def register(app: Dash, api_url: str) -> None:
         if not run_id:
             return "Choose the recorded run to try the rule on.", *[no_update] * len(FIELDS)
         try:
+            rule = _read_rule(values)
             async with ApiClient(api_url, timeout_seconds=DRY_RUN_SECONDS) as api:
-                tried = await api.rules.dry_run(run_id, rule_of(dict(zip(FIELDS, values, strict=True))))
+                tried = await api.rules.dry_run(run_id, rule)
                 return dry_run_table(tried), *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
@@ -52,8 +54,8 @@ def register(app: Dash, api_url: str) -> None:
     async def save(clicks: int | None, edited: dict[str, Any] | None, *values: object) -> tuple[object, ...]:
         if not clicks:
             return (no_update,) * (4 + len(FIELDS))
-        rule = rule_of(dict(zip(FIELDS, values, strict=True)))
         try:
+            rule = _read_rule(values)
             async with ApiClient(api_url) as api:
                 said, title, kept = await _write(api, rule, edited)
                 return said, title, await read_again(_read_table(api)), kept, *[""] * len(FIELDS)
@@ -77,6 +79,18 @@ def register(app: Dash, api_url: str) -> None:
         *problems,
     )
     app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)
+
+
+def _read_rule(values: Sequence[object]) -> dict[str, object]:
+    """Return the rule that the form states.
+
+    Raises:
+        ApiError: If a number field holds another text; the places of the problems are those of the API.
+    """
+    fields, wrong = read_rule_numbers(dict(zip(FIELDS, values, strict=True)))
+    if problems := [f"{name} {problem}" for name, problem in wrong.items() if problem]:
+        raise ApiError("; ".join(problems))
+    return rule_of(fields)
 
 
 async def _write(api: ApiClient, rule: Mapping[str, object], edited: dict[str, Any] | None) -> tuple[str, str, object]:

@@ -1,6 +1,5 @@
 """The callbacks of keys: they make a key, show it once, revoke keys, and read the list again with the tab."""
 
-import re
 from typing import Final
 
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
@@ -10,13 +9,13 @@ from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
+from dashboard.components.values import read_number
 from dashboard.ids.settings import keys as key_ids
 from dashboard.pages.read_again import read_again, read_when_seen
 
 __all__ = ["register"]
 
 CHANGES: Final = 1000  # newest changes, which name who revoked a key; the collector returns no more at once
-NUMBER: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 
 def register(app: Dash, api_url: str) -> None:
@@ -93,8 +92,8 @@ def _asked_properties(name: str | None, scope: str, project: str | None, days: s
     asked: dict[str, object] = {"name": name, "scope": scope}
     if project:
         asked["project"] = project
-    if text := (days or "").strip():
-        if NUMBER.fullmatch(text) is None:
-            raise ValueError(f"The days until it expires must be a number above 0, got {text!r}.")
-        asked["days"] = float(text)
-    return asked
+    try:
+        number = read_number(days)
+    except ValueError as error:
+        raise ValueError(f"The days until it expires {error}.") from None
+    return asked if number is None else asked | {"days": number}

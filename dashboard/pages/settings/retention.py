@@ -1,5 +1,6 @@
 """The callbacks that save limits of retention after a person has confirmed the data that they remove."""
 
+from collections.abc import Mapping
 from typing import Final, TypeGuard
 
 from dash import Dash, Input, Output, State, no_update
@@ -8,9 +9,10 @@ from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
 from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
+from dashboard.components.values import read_numbers
 from dashboard.ids.settings import forms as form_ids
 from dashboard.ids.settings import retention as retention_ids
-from dashboard.pages.settings.saved_channels import again
+from dashboard.pages.settings.saved_channels import again, problems_of
 
 __all__ = ["register"]
 
@@ -26,20 +28,11 @@ def register(app: Dash, api_url: str) -> None:
 
     async def ask(clicks: int | None, drawn: object, *values: object) -> tuple[object, ...]:
         if not clicks or not _are_limits(drawn):  # the button was drawn and not clicked
-            return (no_update,) * 5
-        asked = find_changed_limits(drawn, dict(zip(LIMIT_FIELDS, values, strict=True)))
-        if not asked:
-            return False, "", None, "Nothing was changed.", no_update
-        seen = {name: drawn[name] for name in asked}
-        try:
-            async with ApiClient(api_url, timeout_seconds=COUNTING_SECONDS) as api:
-                limits = await api.retention.limits()
-                if any(limit["value"] != seen.get(limit["name"], limit["value"]) for limit in limits):
-                    return False, "", None, CHANGED, retention_shown(limits, may_save=True)
-                question = describe_removals(asked, seen, await api.retention.preview(asked))
-        except ApiError as error:
-            return False, "", None, f"Not saved. {error}", no_update
-        return True, question, {"limits": asked, "seen": seen}, "", no_update
+            return (no_update,) * (5 + len(LIMIT_FIELDS))
+        given, wrong = read_numbers(dict(zip(LIMIT_FIELDS, values, strict=True)), LIMIT_FIELDS)
+        if any(wrong.values()) or not _are_limits(given):
+            return False, "", None, "Not saved. ", no_update, *wrong.values()
+        return *await _ask(api_url, drawn, given), *wrong.values()
 
     async def save(confirmed: int | None, asked: object) -> tuple[object, object]:
         if not confirmed or not isinstance(asked, dict):
@@ -62,13 +55,32 @@ def register(app: Dash, api_url: str) -> None:
     drawn, form = State(retention_ids.DRAWN, "data"), Output(retention_ids.RETENTION, "children")
     values = [State(form_ids.field("retention", name), "value") for name in LIMIT_FIELDS]
     app.callback(
-        *question, Output(*asked), Output(*state), *again([form]), Input(retention_ids.SAVE, "n_clicks"), drawn,
-        *values, prevent_initial_call=True,
+        *question, Output(*asked), Output(*state), *again([form]), *problems_of("retention", LIMIT_FIELDS),
+        Input(retention_ids.SAVE, "n_clicks"), drawn, *values, prevent_initial_call=True,
     )(ask)  # fmt: skip
     app.callback(
         Output(*state, allow_duplicate=True), form,
         Input(retention_ids.CONFIRMED, "submit_n_clicks"), State(*asked), prevent_initial_call=True,
     )(save)  # fmt: skip
+
+
+async def _ask(
+    api_url: str, drawn: Mapping[str, float | None], given: Mapping[str, float | None]
+) -> tuple[object, ...]:
+    """Return whether to ask, the question, the limits that it is about, a message, and the form."""
+    asked = find_changed_limits(drawn, given)
+    if not asked:
+        return False, "", None, "Nothing was changed.", no_update
+    seen = {name: drawn[name] for name in asked}
+    try:
+        async with ApiClient(api_url, timeout_seconds=COUNTING_SECONDS) as api:
+            limits = await api.retention.limits()
+            if any(limit["value"] != seen.get(limit["name"], limit["value"]) for limit in limits):
+                return False, "", None, CHANGED, retention_shown(limits, may_save=True)
+            question = describe_removals(asked, seen, await api.retention.preview(asked))
+    except ApiError as error:
+        return False, "", None, f"Not saved. {error}", no_update
+    return True, question, {"limits": asked, "seen": seen}, "", no_update
 
 
 def _are_limits(value: object) -> TypeGuard[dict[str, float | None]]:

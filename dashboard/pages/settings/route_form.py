@@ -6,11 +6,13 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.components.settings.channel_form_values import (
     DELIVERY_FIELDS,
+    DELIVERY_NUMBERS,
     ROUTE_FIELDS,
     problems_by_field,
     with_delivery,
     with_route,
 )
+from dashboard.components.values import read_numbers
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, again, problems_of, save_change, values_of
 
@@ -34,6 +36,9 @@ def register(app: Dash, api_url: str) -> None:
         # Another route may stand in this place in another version.
         if number is not None and filled.get("version") != version:
             return MOVED, *[no_update] * (2 + len(SHOWN)), *[""] * len(fields)
+        fields, wrong = read_numbers(fields, ["after_minutes"])
+        if any(wrong.values()):
+            return "Not saved. ", *[no_update] * (2 + len(SHOWN)), *wrong.values()
         problem, saved, shown = await save_change(
             api_url, version, lambda settings: with_route(settings, number, fields)
         )
@@ -49,6 +54,9 @@ def register(app: Dash, api_url: str) -> None:
         fields = dict(zip(DELIVERY_FIELDS, values, strict=True))
         if not clicks:
             return (no_update,) * (1 + len(SHOWN) + len(fields))
+        fields, wrong = read_numbers(fields, DELIVERY_NUMBERS)
+        if any(wrong.values()):
+            return "Not saved. ", *[no_update] * len(SHOWN), *wrong.values()
         problem, _, shown = await save_change(api_url, version, lambda settings: with_delivery(settings, fields))
         found, other = problems_by_field(problem or "", fields)
         if problem is None:
