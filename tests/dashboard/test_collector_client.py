@@ -20,6 +20,7 @@ from dashboard.collector_client.errors import ApiError, NotFoundError, Unreachab
 from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import RunRow, SeriesItem
 from dashboard.transport import ResetReportingTransport
+from tests.live import eventually
 
 
 def ask(url, call):
@@ -172,6 +173,17 @@ def test_a_joiner_that_joins_nothing_is_shown():
     """It would make a tag look like another one, and the token of a split emoji look empty."""
     shown = printable_tree({"tags": ["owner:an\u200dn", "実\u200d験"], "pieces": ["\u200d"]})
     assert shown == {"tags": [r"owner:an\u200dn", r"実\u200d験"], "pieces": [r"\u200d"]}
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a.b/c d%2E"])
+def test_a_project_of_any_name_is_deleted(collector, name):
+    """A path with two dots leads to another address."""
+    kept, gone = collector.run(run="kept", project="kept"), collector.run(run="gone", project=name, end="finished")
+    eventually(lambda: collector.get(f"/runs/{gone}")["status"] == "finished")
+    ask(collector.url, lambda api: api.runs.delete_project(name))
+    left = [run["id"] for run in collector.get("/runs")["items"]]
+    assert gone not in left
+    assert kept in left
 
 
 def test_an_unknown_run_is_not_found(collector):

@@ -197,4 +197,5 @@ class Runs:
 
     async def delete_project(self, name: str) -> None:
         """Delete all runs of a project, unless a trainer of one of them still sends."""
-        await self._requests.ask("DELETE", f"/projects/{quote(name, safe='')}")
+        written = quote(name, safe="").replace(".", "%2E")  # the client would take "." and ".." for parts of the path
+        await self._requests.ask("DELETE", f"/projects/{written}")
