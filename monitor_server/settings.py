@@ -41,7 +41,9 @@ class Deadlines:
 
 
 class _Environment(EnvSettingsSource):
-    """The environment, without blanks around its values: an address with the end of a line would be another file.
+    """The environment, without blanks around its values.
+
+    A value that was read from a file often ends in a line break, and with it a URL of SQLite would name another file.
 
     An empty variable counts as not set, except `RLVITALS_DASHBOARD`: empty means no dashboard.
     """
@@ -52,12 +54,13 @@ class _Environment(EnvSettingsSource):
 
 
 class Settings(BaseSettings):
-    """Settings of one collector process; sizes in bytes, times in seconds."""
+    """Settings of one collector process; sizes are in bytes, and times in the unit with which a name ends."""
 
     # An infinite wait, or a longer one than the system allows, would raise an error and end the waiting thread.
     model_config = SettingsConfigDict(env_prefix="RLVITALS_", extra="ignore", frozen=True, allow_inf_nan=False)
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; any address but loopback needs keys")
+    port: int = Field(default=8600, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     allowed_hosts: str = Field(
         default="",
         description="Host names that the server accepts, besides IP addresses, localhost and its own name; "
@@ -114,7 +117,6 @@ class Settings(BaseSettings):
         ge=0,
         description="Bytes of request bodies per second of one key, up to those of ten seconds at once; 0 for no limit",
     )
-    port: int = Field(default=8600, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
     database_url: str = Field(
         default="sqlite:///rlvitals.db", description="SQLAlchemy URL of the store; created if missing"
     )
@@ -242,9 +244,6 @@ class Settings(BaseSettings):
     lost_factor: float = Field(
         default=10.0, gt=1, description="A run is lost after this many stall deadlines without a batch"
     )
-    calibration: Path | None = Field(
-        default=None, description="File that `rlvitals calibrate` wrote; none for the built-in thresholds"
-    )
     lost_expiry_seconds: float = Field(
         default=3 * DAY_SECONDS, ge=0, description="A lost run counts as stopped after this long without a batch"
     )
@@ -271,6 +270,9 @@ class Settings(BaseSettings):
     )
     link_minutes: float = Field(
         default=60.0, ge=1, le=1_440, description="Minutes for which the links in a notification are valid"
+    )
+    calibration: Path | None = Field(
+        default=None, description="File that `rlvitals calibrate` wrote; none for the built-in thresholds"
     )
     pending_steps: int = Field(
         default=0, ge=0, description="Steps for which a finding that is not critical must hold before its alert fires"

@@ -53,7 +53,8 @@ def connect(
         world_size: Number of processes; else `WORLD_SIZE`; else 1.
         on_alert: Called once with each alert that fires, in a background thread, even if the alert was resolved before
             a receipt could name it; its errors are logged.
-        actions: What to do about alerts; the trainer's callback or your loop carries it out (`Monitor.policy`).
+        actions: The policy: what to do about alerts. The trainer's callback or your loop carries it out
+            (`Monitor.policy`). The argument of this name of `Monitor.log_step` reports what was done.
         source: The program that produces the records; the run's page shows its first 200 characters.
         responses: Most sampled responses of each kind and step that are sent with their token ids; else
             `RLVITALS_RESPONSES`; else 2. 0 sends none.

@@ -221,7 +221,8 @@ class Monitor:
             policy_version: Updates applied to the policy that produced these numbers.
             paired: Tokens scored before and after the step's update (`trainer_hooks.probes.rescoring`).
             recomputed: Reported numbers beside the same numbers computed again (`trainer_hooks.probes.recomputation`).
-            actions: The actions that were taken about alerts after this step; the adapters set them.
+            actions: Reports of the actions that were taken about alerts after this step; the adapters set them. The
+                policy that asks for actions is an argument of `trainer_hooks.connect`.
         """
         if self._is_silent:
             if self._why_silent:
@@ -273,6 +274,9 @@ class Monitor:
     def flush(self, timeout_seconds: float = CLOSE_TIMEOUT_SECONDS) -> bool:
         """Wait until the collector has answered for everything that was logged (offline: until it is on disk).
 
+        Args:
+            timeout_seconds: Longest wait, ≥ 0.
+
         Returns:
             Whether that happened within the timeout.
         """
@@ -289,6 +293,10 @@ class Monitor:
 
         Where ``on_alert`` or ``redact`` calls this, their thread goes on to send the records, and another call, or the
         exit of the interpreter, waits for it.
+
+        Args:
+            end: ``finished``, or ``stopped`` if the run has ended before its time; another word is sent as ``stopped``,
+                with a warning.
         """
         self._close(end)
 

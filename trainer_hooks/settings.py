@@ -45,7 +45,20 @@ _newest_millisecond = 0
 class ConnectionSettings:
     """The collector, and the run, attempt and rank of this process; resolved once, before training starts.
 
-    ``url`` is empty where nothing is sent, and ``spool_dir`` is None where nothing is written to disk.
+    Attributes:
+        url: Address of the collector; empty where nothing is sent.
+        project: Project of the run.
+        run: Name of the run.
+        attempt: The same on all ranks, and higher for each later launch: mostly its time in ms since the epoch; ≥ 1.
+        rank: This process's rank, 0 ≤ rank < world_size.
+        world_size: Number of processes of the training, ≥ 1.
+        api_key: Key with the scope ingest; empty for none.
+        spool_dir: Folder of the spools; None where nothing is written to disk.
+        spool_bytes: Size of this rank's spool, in bytes, ≥ 0.
+        responses: Most sampled responses of each kind and step, ≥ 0.
+        response_bytes: Most bytes of the sampled responses of a step, ≥ 0.
+        response_seconds: Least time between two steps of which responses are sent, in seconds, ≥ 0.
+        texts: Whether texts of responses are sent.
     """
 
     url: str

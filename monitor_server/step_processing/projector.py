@@ -114,7 +114,7 @@ class Projector:
 
     @property
     def queued_runs(self) -> int:
-        """The number of runs that wait for their turn, at most `MAX_QUEUED_RUNS`."""
+        """The number of runs that wait for their turn, at most ``max_queued_runs``."""
         return len(self._queue)
 
     @property

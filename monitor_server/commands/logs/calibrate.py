@@ -155,7 +155,7 @@ def _unusable(report: ReadReport, score: RunScore) -> str | None:
     if not score.steps:
         return "has no logged step, so no threshold can be calibrated on it; it was left out"
     if report.is_quarantined:
-        return "lacks the steps that its collector could not process, so it is not known to be healthy"
+        return "lacks the steps that its collector could not process, so it is not known to be healthy; it was left out"
     if report.is_thinned:
         return "lacks steps that retention has removed, so its alarms are others; it was left out"
     return None

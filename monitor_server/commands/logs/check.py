@@ -16,9 +16,10 @@ from rich.text import Text
 
 from monitor_server.commands.errors import EXIT_INTERRUPTED, CommandError, require_libraries
 from monitor_server.commands.logs.paths import log_path, require_place, write_page
-from monitor_server.commands.terminal import error, say
+from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import Finding, Severity
+from monitor_server.durations import DAY_SECONDS
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, RecordedLog, without_steps
@@ -28,11 +29,11 @@ from monitor_server.log_check.growing_log import follow
 from monitor_server.log_check.reports.document import document
 from monitor_server.log_check.reports.page import page
 from monitor_server.log_check.reports.terminal import print_report, print_summary
-from monitor_server.text_safety.printable import printable
 
 __all__ = ["EXIT_FAILED", "EXIT_NOT_OBSERVED", "run"]
 
-# Exit statuses of --fail-on; 1 means an unreadable log, 2 a wrong option, as for every command.
+# Exit statuses of --fail-on. As for every command, 1 is the status of a `CommandError`, such as one about options that
+# exclude each other, and 2 that of an unknown option and of a value out of range.
 EXIT_FAILED = 3
 EXIT_NOT_OBSERVED = 4
 DETAILED = 3
@@ -42,7 +43,7 @@ SAVING = ("--gpus", "--step-seconds")
 MOST_GPUS, MOST_SECONDS = 10**7, 1e7
 QUIET_SECONDS = 1.0
 INTERVAL_SECONDS = 5.0
-MOST_INTERVAL_SECONDS = 86_400.0  # a day; the clock of the system cannot wait for ever
+MOST_INTERVAL_SECONDS = DAY_SECONDS  # the clock of the system cannot wait for ever
 
 
 class FailOn(StrEnum):

@@ -51,10 +51,10 @@ class VitalsCallback(StreamingCallback):
             where it returns ``before``.
         recompute_every: At every n-th step, compute log-probabilities, entropies and mask of a few responses again
             without TRL's scorer, before the update, and send how far TRL's numbers are from them
-            (``instrument/…``). It costs a forward pass of these responses without gradients; 0 is off. Under FSDP,
-            ZeRO-3 and DDP that pass is collective like that of ``probe_every``. Under DeepSpeed it needs at least two
-            microbatches a step, and with LOMO and layer-wise optimisers it is off, because these update in the backward
-            pass.
+            (``instrument/…``). It costs a forward pass of these responses without gradients; off unless given. Under
+            FSDP, ZeRO-3 and DDP that pass is collective like that of ``probe_every``. Under DeepSpeed it needs at least
+            two microbatches a step, and with LOMO and layer-wise optimisers it is off, because these update in the
+            backward pass.
         recompute_responses: Most responses of a rank that are computed again at a time.
         model_monitors: Measures the model at every n-th step, on rank 0; off unless given.
 
@@ -80,7 +80,7 @@ class VitalsCallback(StreamingCallback):
         control_ids: Sequence[int] | None = None,
         probe_every: int | None = None,
         reserved: Callable[[Any], Mapping[str, Any]] | None = None,
-        recompute_every: int = 0,
+        recompute_every: int | None = None,
         recompute_responses: int = 2,
         model_monitors: ModelMonitors | None = None,
     ) -> None:

@@ -1,7 +1,8 @@
 """Reads what TRL's GRPO and RLOO trainers compute anyway: tokens and rewards of a step, and TRL's own metrics.
 
 Methods are wrapped on the trainer object. Which signals there are depends on which methods exist and are called, never
-on TRL's version. Nothing here runs a model, draws a random number, communicates with another rank or changes a tensor.
+on TRL's version. Nothing here draws a random number or changes a tensor. Only the probes, where they are asked for, run
+the model, and their passes may be collective.
 """
 
 import copy
