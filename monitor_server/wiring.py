@@ -22,7 +22,7 @@ from monitor_server.exposition.prometheus import Exposition
 from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
 from monitor_server.ingest.deliveries import Deliveries
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.records import record_caches
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
@@ -153,14 +153,14 @@ def build_collector(
         on_tick=tick,
         span=span,
     )
-    log_ = Log(settings=settings, clock=clock, first_signals=READ_SIGNALS)
+    log = LogAppender(settings=settings, clock=clock, first_signals=READ_SIGNALS)
     writer = Writer(
         store,
         max_waiting=settings.max_waiting_batches,
         max_waiting_bytes=settings.max_waiting_bytes,
-        before_commit=log_.flush,
+        before_commit=log.flush,
         on_commit=projector.notify_batches if is_projecting else lambda _: None,
-        on_failure=log_.forget,
+        on_failure=log.forget,
     )
     deliveries = Deliveries()
     steady = clock if isinstance(clock, SteadyClock) else None
@@ -182,9 +182,9 @@ def build_collector(
         settings=settings,
         clock=clock,
         store=store,
-        log=log_,
+        log=log,
         writer=writer,
-        appender=BatchAppender(writer, log_, deliveries=deliveries, span=span),
+        appender=BatchAppender(writer, log, deliveries=deliveries, span=span),
         deliveries=deliveries,
         activity=activity,
         projector=projector if is_projecting else None,

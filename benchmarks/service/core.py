@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.healthy_signals import deviation, healthy_levels
 from monitor_server.detection.engine import EngineFactory
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import ValidBatch, read_batch
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices import Projection
@@ -24,7 +24,7 @@ class Core:
     def __init__(self, url: str) -> None:
         self.store = Store.open(url)
         self._settings = Settings(dashboard="")
-        self._log = Log(settings=self._settings, clock=time.time)
+        self._log = LogAppender(settings=self._settings, clock=time.time)
         self.projection = Projection(
             Tracker(EngineFactory()), settings=self._settings, clock=time.time, is_watched=lambda: False
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from monitor_server.access.callers import ANYBODY
 from monitor_server.detection.engine import EngineFactory
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.single_rules import create_rule
@@ -54,7 +54,7 @@ class _Bench:
         with self.store.read() as repositories:
             known.refresh(repositories)
         self._settings = Settings()
-        self._log = Log(settings=self._settings, clock=time.time)
+        self._log = LogAppender(settings=self._settings, clock=time.time)
         tracker = Tracker(EngineFactory(), rules=RuleTracker(known))
         self._projection = Projection(tracker, settings=self._settings, clock=time.time)
         self.run_id = ""

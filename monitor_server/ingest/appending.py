@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from monitor_server.ingest.deliveries import Deliveries
-from monitor_server.ingest.record_log.log_append import Appended, Log
+from monitor_server.ingest.record_log.log_append import Appended, LogAppender
 from monitor_server.ingest.validation.validate import ValidBatch
 from monitor_server.ingest.writer import Writer
 from monitor_server.instrumentation.spans import OpenSpan
@@ -28,7 +28,7 @@ class BatchAppender:
         span: Opens a span.
     """
 
-    def __init__(self, writer: Writer, log: Log, *, deliveries: Deliveries, span: OpenSpan) -> None:
+    def __init__(self, writer: Writer, log: LogAppender, *, deliveries: Deliveries, span: OpenSpan) -> None:
         self._writer = writer
         self._log = log
         self._span = span

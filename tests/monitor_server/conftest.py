@@ -7,7 +7,7 @@ from typing import Any, Self
 import pytest
 
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -93,7 +93,7 @@ def store(database_url: str) -> Iterator[Store]:
 def append(store: Store, clock: StepClock) -> Callable[..., str]:
     """Return a function that appends a batch to its run's log without HTTP and returns the run's id."""
     settings = Settings()
-    log = Log(settings=settings, clock=clock)
+    log = LogAppender(settings=settings, clock=clock)
 
     def append_batch(**batch: Any) -> str:
         body = json.dumps({"schema_version": wire.SCHEMA_VERSION, "run": "r"} | batch).encode()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from monitor_server.errors import DeletionUnderWay, ProjectedElsewhere, Unavailable
-from monitor_server.ingest.record_log.log_append import Log, LogMoved
+from monitor_server.ingest.record_log.log_append import LogAppender, LogMoved
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.step_processing import log_entries
 from monitor_server.step_processing.ownership import OWNER_SECONDS
@@ -69,7 +69,7 @@ class SimulatedCollector:
 
     def restart(self):
         """Begin with nothing in memory."""
-        self.log = Log(settings=self._settings, clock=self._clock)
+        self.log = LogAppender(settings=self._settings, clock=self._clock)
         self.projection = Projection(
             Tracker(self._engine),
             settings=self._settings,

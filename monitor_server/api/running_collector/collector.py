@@ -25,7 +25,7 @@ from monitor_server.ingest.activity import Activity
 from monitor_server.ingest.appending import BatchAppender
 from monitor_server.ingest.deliveries import Deliveries
 from monitor_server.ingest.large_batches import LargeBatches
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.writer import Writer
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument
@@ -59,7 +59,7 @@ class Collector:
     settings: Settings
     clock: Callable[[], float]
     store: Store
-    log: Log
+    log: LogAppender
     writer: Writer
     appender: BatchAppender
     deliveries: Deliveries

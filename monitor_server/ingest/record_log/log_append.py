@@ -12,7 +12,8 @@ from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.record_log.run_entry import enter_run, take_back_late_end
 from monitor_server.ingest.record_log.sampled_responses import SampledResponseLog
-from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit, without
+from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit
+from monitor_server.ingest.record_log.signal_places import SignalPlaces
 from monitor_server.ingest.record_log.step_shapes import StepShapes
 from monitor_server.ingest.validation.records import ValidRecord
 from monitor_server.ingest.validation.validate import ValidBatch
@@ -23,7 +24,7 @@ from monitor_server.store.repositories.log.extensions import Extension
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["Appended", "Log", "LogMoved"]
+__all__ = ["Appended", "LogAppender", "LogMoved"]
 
 # The largest number of runs to which another collector appends as well. They are locked before a batch is compared with
 # their state, which the other collector has changed.
@@ -63,7 +64,7 @@ class Appended:
     left_out: wire.LeftOut | None = None
 
 
-class Log:
+class LogAppender:
     """Appends batches to the logs of runs. Its caches can be dropped at any time, because the store has their content.
 
     Args:
@@ -222,7 +223,8 @@ class Log:
             self._step_shapes.forget(run.id)
         names = repositories.steps.signals(run.id)
         signals = SignalLimit(names, most=settings.max_signals, first=self._first_signals)
-        new, rejected = self._select(repositories, run, valid, signals, left_out, has_ranks=world_size > 1)
+        places = SignalPlaces(repositories, run, signals, left_out, has_ranks=world_size > 1)
+        new, rejected = self._select(repositories, run, valid, places.assign)
         if not signals.is_full:  # the limit was raised
             run.left_out_signals, run.left_out_step, run.left_out_name = 0, None, None
         take_back_late_end(repositories, run, batch, new, now=now)
@@ -275,12 +277,9 @@ class Log:
         repositories: Repositories,
         run: Run,
         valid: ValidBatch,
-        signals: SignalLimit,
-        left_out: LeftOutCounter,
-        *,
-        has_ranks: bool,
+        keep: Callable[[ValidRecord], ValidRecord],
     ) -> tuple[list[ValidRecord], list[wire.Rejection]]:
-        """Return the new records that fit the run, with the signals that it takes, and the refused records."""
+        """Return the new records that fit the run, as ``keep`` returns them, and the refused records."""
         batch = valid.batch
         seen = repositories.records.stored_seqs(
             run.id, batch.attempt, batch.rank, [record.seq for record in valid.records]
@@ -290,39 +289,4 @@ class Log:
             if record.seq not in seen:
                 seen.add(record.seq)
                 unseen.append(record)
-
-        def keep(record: ValidRecord) -> ValidRecord:
-            return self._assign(repositories, run, record, signals, left_out, has_ranks=has_ranks)
-
         return self._step_shapes.select_fitting(repositories, run.id, valid, unseen, keep=keep)
-
-    def _assign(
-        self,
-        repositories: Repositories,
-        run: Run,
-        record: ValidRecord,
-        signals: SignalLimit,
-        left_out: LeftOutCounter,
-        *,
-        has_ranks: bool,
-    ) -> ValidRecord:
-        """Assign new signals a place, and return the record without those that find none."""
-        new = [name for name in record.names if name not in signals.names]
-        if has_ranks and SEEN_SHARE not in signals.names and SEEN_SHARE not in new:
-            new.append(SEEN_SHARE)  # the projector adds it to steps that lack ranks
-        if not new:
-            return record
-        start = len(signals.names)
-        # Summaries are the SDK's own signals, and fewer than what users log beside them.
-        taken = signals.add(sorted(new, key=lambda name: name not in record.shapes))
-        if taken:
-            repositories.steps.add_signals(run.id, taken, start=start)
-            run.signal_count = len(signals.names)
-        if len(taken) == len(new):
-            return record
-        lost = [name for name in new if name not in signals.names]
-        left_out.add(lost)
-        if not run.left_out_signals:
-            run.left_out_step, run.left_out_name = record.step, lost[0]
-        run.left_out_signals = max(run.left_out_signals, len(lost))
-        return without(record, frozenset(lost))

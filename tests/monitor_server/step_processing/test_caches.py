@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 from monitor_server.ingest.record_log import known_runs, step_shapes
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.step_processing import ownership, slices
@@ -29,7 +29,7 @@ def log(clock, monkeypatch):
     monkeypatch.setattr(known_runs, "MAX_RUNS", BOUND)
     monkeypatch.setattr(known_runs, "MAX_RANKS", BOUND)
     monkeypatch.setattr(step_shapes, "MAX_STEPS", BOUND)
-    return Log(settings=Settings(), clock=clock)
+    return LogAppender(settings=Settings(), clock=clock)
 
 
 @pytest.fixture

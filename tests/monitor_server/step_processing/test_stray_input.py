@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from monitor_server.durations import DAY_SECONDS
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.step_processing import log_entries
@@ -25,7 +25,7 @@ class Bench:
     def __init__(self, store, engine, clock):
         self.store, self.clock = store, clock
         self.settings = Settings(dashboard="", step_deadline_seconds=60, stall_minimum_seconds=300)
-        self.log = Log(settings=self.settings, clock=clock)
+        self.log = LogAppender(settings=self.settings, clock=clock)
         self.in_between = lambda: None  # tests set it later
         self.projection = Projection(Tracker(engine), settings=self.settings, clock=clock, give_way=self._give_way)
         self.run_id = wire.run_id("default", "r")

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 import sqlalchemy
 
-from monitor_server.ingest.record_log.log_append import SHARED_SECONDS, Log, LogMoved
+from monitor_server.ingest.record_log.log_append import SHARED_SECONDS, LogAppender, LogMoved
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.tables import records
@@ -17,7 +17,7 @@ from trainer_hooks import wire
 @pytest.fixture
 def create_log(clock):
     """Create a log with its own caches, as each collector has them."""
-    return lambda: Log(settings=Settings(), clock=clock)
+    return lambda: LogAppender(settings=Settings(), clock=clock)
 
 
 def create_batch(clock, *steps, run="r", rank=0, **fields):

@@ -9,7 +9,7 @@ import pytest
 
 from monitor_server.errors import Unavailable
 from monitor_server.ingest.record_log import log_append
-from monitor_server.ingest.record_log.log_append import Log, LogMoved
+from monitor_server.ingest.record_log.log_append import LogAppender, LogMoved
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from tests.live import eventually
@@ -55,7 +55,7 @@ def test_ranks_of_some_runs_that_send_to_three_collectors_are_stored_once_each_a
     has_ended = threading.Event()
 
     def collect(rank):
-        log = Log(settings=Settings(), clock=clock)
+        log = LogAppender(settings=Settings(), clock=clock)
         for commit in range(COMMITS):
             names = [name for name in RUNS if (commit + rank + ord(name)) % 3]
             steps = range(3 * commit, 3 * commit + 3)
@@ -92,7 +92,7 @@ def test_ranks_of_some_runs_that_send_to_three_collectors_are_stored_once_each_a
 
 def test_batches_of_a_run_that_others_extend_take_few_statements(stores, clock):
     """One locks the run, one reads the last record of each rank, and one stores all; nothing is stored twice."""
-    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    here, other = LogAppender(settings=Settings(), clock=clock), LogAppender(settings=Settings(), clock=clock)
     append(stores[0], here, create_batch(clock, 0))
     append(stores[1], other, create_batch(clock, 0, rank=1))
     for step in (1, 2):
@@ -118,7 +118,7 @@ def _begin_again(store):
 
 def test_a_run_that_was_deleted_and_begins_again_elsewhere_gets_its_signals_again(stores, clock):
     """The collector that had appended to it before knows the signals of the run that is gone."""
-    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    here, other = LogAppender(settings=Settings(), clock=clock), LogAppender(settings=Settings(), clock=clock)
     append(stores[0], here, create_batch(clock, 0))
     append(stores[1], other, create_batch(clock, 0, rank=1))
     _append_as_the_writer_does(stores[0], here, [create_batch(clock, 1)])
@@ -142,7 +142,7 @@ def _lock(store, run):
 def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clock):
     """Also where another collector extends the log of the second one: two orders would be a deadlock."""
     first, second = RUNS[:2]
-    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    here, other = LogAppender(settings=Settings(), clock=clock), LogAppender(settings=Settings(), clock=clock)
     append(stores[0], here, create_batch(clock, 0, run=first), create_batch(clock, 0, run=second))
     append(stores[1], other, create_batch(clock, 0, run=second, rank=1))
     _append_as_the_writer_does(stores[0], here, [create_batch(clock, 1, run=second)])
@@ -159,7 +159,7 @@ def test_the_runs_of_a_commit_are_locked_in_the_order_of_its_batches(stores, clo
 def test_the_runs_of_batches_are_locked_before_the_run_that_a_person_changes(stores, clock):
     """The change is in one commit with a batch of an earlier run; two orders would be a deadlock."""
     first, second = RUNS[:2]
-    log = Log(settings=Settings(), clock=clock)
+    log = LogAppender(settings=Settings(), clock=clock)
     append(stores[0], log, create_batch(clock, 0, run=first))
 
     with stores[0].write() as repositories:
@@ -172,7 +172,7 @@ def test_the_runs_of_batches_are_locked_before_the_run_that_a_person_changes(sto
 def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, clock, monkeypatch):
     """Another collector extends each of three runs; every record is stored, and two runs are remembered."""
     monkeypatch.setattr(log_append, "MAX_SHARED_RUNS", 2)
-    here, other = Log(settings=Settings(), clock=clock), Log(settings=Settings(), clock=clock)
+    here, other = LogAppender(settings=Settings(), clock=clock), LogAppender(settings=Settings(), clock=clock)
     for run in RUNS:
         append(stores[0], here, create_batch(clock, 0, run=run))
         append(stores[1], other, create_batch(clock, 0, run=run, rank=1, world_size=2))
@@ -196,7 +196,7 @@ def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, cl
 def test_a_change_of_many_runs_locks_them_in_the_order_of_ingest(stores, clock, change):
     """While it waits for the first one, ingest can lock the second one; two orders would be a deadlock."""
     first, second = (wire.run_id("default", name) for name in RUNS[:2])
-    log = Log(settings=Settings(), clock=clock)
+    log = LogAppender(settings=Settings(), clock=clock)
     for name in RUNS[:2]:
         append(stores[0], log, create_batch(clock, 0, run=name))
     for run in (second, first):  # so the rows then lie in the table
@@ -224,7 +224,7 @@ def _is_somebody_waiting(store):
 
 def test_a_run_whose_responses_are_being_stored_can_be_locked_elsewhere(stores, clock):
     """A collector that appends to several runs would otherwise wait for one that waits for it."""
-    here = Log(settings=Settings(), clock=clock)
+    here = LogAppender(settings=Settings(), clock=clock)
     append(stores[0], here, create_batch(clock, 0))
     with stores[0].write() as repositories, stores[1].write() as others:
         here.append_deferred(repositories, create_batch(clock, records=[{"step": 1, "responses": [RESPONSE]}]))
@@ -235,7 +235,7 @@ def test_a_run_whose_responses_are_being_stored_can_be_locked_elsewhere(stores, 
 def test_collectors_that_remove_the_same_old_responses_do_not_wait_for_each_other(stores, clock):
     """One of them has locked the run, and the other one locks it last: each would wait for the other."""
     settings = Settings(response_steps=1)
-    here, other = Log(settings=settings, clock=clock), Log(settings=settings, clock=clock)
+    here, other = LogAppender(settings=settings, clock=clock), LogAppender(settings=settings, clock=clock)
     for step in range(40):
         append(stores[0], here, create_batch(clock, records=[{"step": step, "responses": [RESPONSE]}]))
     with stores[0].write() as repositories:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from monitor_server.ingest.record_log.log_append import Log
+from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.record_log.signal_limit import OWN_PLACES, SignalLimit
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
@@ -18,7 +18,7 @@ RUN = wire.run_id("default", "r")
 @pytest.fixture
 def log(clock):
     """A log that takes three signals beside two that detectors read."""
-    return Log(settings=SETTINGS, clock=clock, first_signals=frozenset({"loss", "bad"}))
+    return LogAppender(settings=SETTINGS, clock=clock, first_signals=frozenset({"loss", "bad"}))
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_run_knows_the_most_names_that_a_record_has_lost_and_since_when(append
     log.forget()
     append(_record(4, "h", "loss"))
     assert _left_out(store) == (2, 1, "d")
-    raised = Log(settings=Settings(max_signals=9), clock=clock, first_signals=frozenset({"loss"}))
+    raised = LogAppender(settings=Settings(max_signals=9), clock=clock, first_signals=frozenset({"loss"}))
     append(_record(5, "a", "h"), log=raised)
     assert _left_out(store) == (0, None, None)
 
@@ -145,7 +145,7 @@ def test_the_sdks_reports_of_itself_have_places_of_their_own(append, store):
 
 def test_a_run_that_another_collector_has_filled_is_read_anew(append, store, clock):
     """Two collectors count the same names."""
-    other = Log(settings=SETTINGS, clock=clock, first_signals=frozenset({"loss"}))
+    other = LogAppender(settings=SETTINGS, clock=clock, first_signals=frozenset({"loss"}))
     append(_record(0, "a"))
     append(_record(1, "b", "c"), log=other)
     other.forget()
@@ -157,9 +157,9 @@ def test_a_run_that_another_collector_has_filled_is_read_anew(append, store, clo
 def test_a_raised_limit_lets_the_next_names_in(append, store, clock):
     """This happens after a restart with a higher RLVITALS_MAX_SIGNALS, and after one with a lower limit."""
     append(_record(0, "a", "b", "c", "d"))
-    raised = Log(settings=Settings(max_signals=4), clock=clock)
+    raised = LogAppender(settings=Settings(max_signals=4), clock=clock)
     assert append(_record(1, "a", "d", "e"), log=raised).left_out.signals == 1
-    lowered = Log(settings=Settings(max_signals=1), clock=clock)
+    lowered = LogAppender(settings=Settings(max_signals=1), clock=clock)
     assert append(_record(2, "a", "d", "e", "f"), log=lowered).left_out.signals == 2
     assert _stored(store)[0][1:] == [(1, {"a": 1.0, "d": 1.0}, set()), (2, {"a": 2.0, "d": 2.0}, set())]
 
