@@ -81,11 +81,6 @@ class RunValues:
         self._strides: defaultdict[str, int] = defaultdict(lambda: 1)
         self._seen: defaultdict[str, int] = defaultdict(int)
 
-    @property
-    def held_values(self) -> int:
-        """The number of values of the newest interval, of all signals; of each it is below `MOST_VALUES`."""
-        return sum(len(values) for values in self._values.values())
-
     def update(self, observation: Observation) -> None:
         """Process one step."""
         first, after = self._interval
