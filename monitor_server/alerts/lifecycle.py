@@ -132,7 +132,7 @@ class Lifecycle:
             change = self._change(alert, found, step)
             changed = _update(alert, found, step)
             if change is None:
-                self._keep(changed)
+                self._note_changed(changed)
                 continue
             why = f"not found at step {step}" if found is None else changed.summary
             if is_taken_back:
@@ -248,10 +248,10 @@ class Lifecycle:
     def _advance(self, alert: Alert, change: Change, entry: HistoryEntry) -> Alert:
         changed = advance(alert, change)
         self._changes.setdefault(alert.id, []).append(_UnsavedChange(change, entry))
-        self._keep(changed)
+        self._note_changed(changed)
         return changed
 
-    def _keep(self, alert: Alert) -> None:
+    def _note_changed(self, alert: Alert) -> None:
         self._unsaved[alert.id] = self._open_alerts[alert.kind] = alert
         if alert.state == "resolved":
             del self._open_alerts[alert.kind]
@@ -286,7 +286,7 @@ class Lifecycle:
             state=str(stage),
         )
         self._opened[opened.id] = opened
-        self._keep(opened)
+        self._note_changed(opened)
         return opened
 
 

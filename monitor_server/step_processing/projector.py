@@ -25,7 +25,7 @@ from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.scheduling.known_verdicts import KnownVerdicts
 from monitor_server.step_processing.scheduling.retried_runs import RetriedRuns
 from monitor_server.step_processing.scheduling.run_queue import RunQueue
-from monitor_server.step_processing.slices import Projection, Slice
+from monitor_server.step_processing.slices import Projection, SliceResult
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.projection_queue import RunBehind
 
@@ -230,7 +230,7 @@ class Projector:
                 self._publish(result.events)
                 self._settle(run_id, result)
 
-    def _settle(self, run_id: str, result: Slice) -> None:
+    def _settle(self, run_id: str, result: SliceResult) -> None:
         self._verdicts.add(run_id, result.position, result.verdict)
         if not result.has_more:
             self._verdicts.wake(run_id, result.position)

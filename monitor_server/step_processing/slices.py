@@ -44,23 +44,23 @@ from monitor_server.store.repositories.run_status import ENDED, run_status
 from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
-__all__ = ["Projection", "Slice"]
+__all__ = ["Projection", "SliceResult"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Computed:
-    """What a slice writes: the new states of the detectors and of the rules are None if they are unchanged."""
+    """What a slice writes, if it has changes; the states of the detectors and of the rules are None if unchanged."""
 
     context: RunContext
     waiting: WaitingSteps
-    is_new: bool
+    has_changes: bool
     state: SavedState | None = None
     rule_states: SavedRuleStates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
-    """The result of a slice: the position of the run in its log, and the events to publish after the commit."""
+class SliceResult:
+    """What a slice leads to: the position of the run in its log, and the events to publish after the commit."""
 
     position: int
     has_more: bool
@@ -144,7 +144,7 @@ class Projection:
         self._ownership.forget(run_id)
         self._positions.forget(run_id)
 
-    def project(self, store: Store, run_id: str, *, is_smallest: bool = False) -> Slice | None:
+    def project(self, store: Store, run_id: str, *, is_smallest: bool = False) -> SliceResult | None:
         """Project a slice; return None if there is nothing to do, or if another projector owns the run.
 
         Of a quarantined run only the status changes: its trainer may die or end meanwhile.
@@ -177,7 +177,7 @@ class Projection:
             if computed is None:
                 return None
         context = computed.context
-        if computed.is_new:
+        if computed.has_changes:
             with store.write() as repositories:
                 if not self._save(repositories, computed):
                     return None
@@ -185,7 +185,7 @@ class Projection:
         self._waiting.keep(run_id, computed.waiting, revision=run.revision)
         is_resolved = any(each.change == "resolved" for each in context.alerts.transitions)
         passed = self._passed.after_slice(store, run, revision=revision, is_changed=is_resolved, now=context.now)
-        return Slice(
+        return SliceResult(
             position=run.position,
             has_more=not run.is_projected and not is_blind,
             verdict=read_verdict(run, context.alerts.firing, passed),
@@ -227,23 +227,25 @@ class Projection:
         if due_status(run, status, has_more=not run.is_projected) == run.announced:
             return None
         context = self._open_context(repositories, run, now)
-        return _Computed(context=context, waiting=self._waiting.take(context), is_new=True)
+        return _Computed(context=context, waiting=self._waiting.take(context), has_changes=True)
 
     def _detect(self, repositories: Repositories, run: Run, status: str, *, now: float, most: int | None) -> _Computed:
         """Return a slice of at most ``most`` steps; it ends the quarantine of the run."""
         position, had_ready_steps = run.position, run.has_ready_steps
-        is_new = run.quarantined_at is not None or status != run.announced
+        has_changes = run.quarantined_at is not None or status != run.announced
         run.quarantined_at = run.quarantine_reason = None
         context = self._open_context(repositories, run, now)
         waiting = self._waiting.take(context)
         run.has_ready_steps = not self._advance(context, waiting, most=most)
         self._compacted.compact(context)
         state = self._tracker.encode(context)
-        is_new = self._tick_rules(context, status) or is_new
+        has_changes = self._tick_rules(context, status) or has_changes
         rule_states = self._tracker.rules.encode(run, has_ended=status in ENDED)
-        is_new = is_new or rule_states is not None or run.position != position or context.has_writes
-        is_new = is_new or run.has_ready_steps != had_ready_steps
-        return _Computed(context=context, waiting=waiting, is_new=is_new, state=state, rule_states=rule_states)
+        has_changes = has_changes or rule_states is not None or run.position != position or context.has_writes
+        has_changes = has_changes or run.has_ready_steps != had_ready_steps
+        return _Computed(
+            context=context, waiting=waiting, has_changes=has_changes, state=state, rule_states=rule_states
+        )
 
     def _advance(self, context: RunContext, waiting: WaitingSteps, *, most: int | None) -> bool:
         """Complete the waiting steps, then read the log; return whether all entries that were read are finished."""
