@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from monitor_server.importers.formats.console.lines import is_evaluation
+from monitor_server.importers.formats.console.named_numbers import is_evaluation
 from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import DECODER, read_json
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row

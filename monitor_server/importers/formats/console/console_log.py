@@ -8,21 +8,20 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from monitor_server.importers.formats.console.lines import (
-    CONFIGURED,
-    GROUPED,
-    NUMBER,
+from monitor_server.importers.formats.console.named_numbers import CONFIGURED, GROUPED, NUMBER, QUALIFIERS
+from monitor_server.importers.formats.console.printed_dictionaries import (
     OpenDictionary,
     read_dictionary,
+    read_refused_numbers,
+)
+from monitor_server.importers.formats.console.progress_bars import BarSteps
+from monitor_server.importers.formats.console.step_lines import (
     read_epoch,
     read_named_numbers,
     read_pipes,
-    read_refused_numbers,
     read_step_of_epoch,
     read_verl_line,
 )
-from monitor_server.importers.formats.console.named_numbers import QUALIFIERS
-from monitor_server.importers.formats.console.progress_bars import BarSteps
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
 from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
 from monitor_server.importers.source import is_text, lines

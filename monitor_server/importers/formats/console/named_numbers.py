@@ -1,10 +1,37 @@
-"""The numbers of one step by their names, which a word or the name of a section may precede."""
+"""What all forms of console output share: how numbers, their names and an evaluation are recognised."""
 
 import re
 
 from monitor_server.importers.signal_names import is_known, signal_of
 
-__all__ = ["QUALIFIERS", "NamedNumbers", "word_before"]
+__all__ = [
+    "CONFIGURED",
+    "COUNT",
+    "EVALUATION",
+    "GROUPED",
+    "NAMED",
+    "NUMBER",
+    "QUALIFIERS",
+    "STEP_NAMES",
+    "NamedNumbers",
+    "is_evaluation",
+    "read_count",
+    "word_before",
+]
+
+NUMBER = r"[-+]?(?:\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
+# A number in a text for people, with all its commas, so that 0,5 is not read as 0; see `ungrouped`.
+GROUPED = NUMBER + r"(?:(?:,\d+)+(?:\.\d*)?)?(?![\w.]|,\d)"
+# What a trainer counts beside steps: "step=1,250 tokens" is step 1 and 250 tokens.
+_COUNTED = r"\s(?:tokens|samples|examples|prompts|responses|completions|episodes|rollouts|ms|s|sec|seconds)"
+# The number of a step or of all steps, which f"{step:,}" or f"{step:_}" may have grouped.
+COUNT = rf"(?:\d{{1,3}}(?:[,_]\d{{3}}){{1,4}}(?!\d|{_COUNTED}(?![\w./-]|\s*[=:\d]))|\d{{1,15}})"
+NAMED = re.compile(r"(?<![\w./-])([A-Za-z][\w./-]{0,60})\s*[=:]\s*(" + GROUPED + r")(%?)")
+EVALUATION = re.compile(
+    r"(?<![\w./-])(?:eval|evaluat(?:e|ed|ing|ion)|val|valid|validat(?:e|ed|ing|ion))(?![\w./-])", re.IGNORECASE
+)
+STEP_NAMES = ("step", "global_step", "steps", "global_steps", "iter", "iteration")
+CONFIGURED = ("learning_rate", "lr")  # a configuration contains these beside its number of steps
 
 # Words that make another number of the name after them: "best reward=0.9", "target kl: 0.01", "value loss=3".
 QUALIFIERS = frozenset({
@@ -62,3 +89,17 @@ def word_before(text: str, place: int) -> str:
         return ""
     found = _WORD_BEFORE.search(text[max(0, place - LONGEST_WORD) : place])
     return found[1] if found else ""
+
+
+def is_evaluation(text: str) -> bool:
+    """Return whether the text before the numbers of a line says that they are those of an evaluation.
+
+    >>> is_evaluation("[eval] step 3: "), is_evaluation("evaluator.py:12 step 3: ")
+    (True, False)
+    """
+    return "val" in text.lower() and EVALUATION.search(text) is not None
+
+
+def read_count(text: str) -> int:
+    """Return a number that `COUNT` has found."""
+    return int(text.replace(",", ""))
