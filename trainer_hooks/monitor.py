@@ -1,10 +1,8 @@
 """The object that a training loop holds: it logs steps, and keeps the newest answer of the collector."""
 
 import copy
-import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from types import TracebackType
@@ -22,6 +20,7 @@ from trainer_hooks.delivery import (
     Transport,
 )
 from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.launch.live_monitors import add_monitor, share_exit_seconds
 from trainer_hooks.launch.process_exit import ProcessExit
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputed import Recomputed
@@ -39,8 +38,6 @@ from trainer_hooks.wire import RUN_ENDS, ActionReport, AlertNotice, Receipt, Run
 __all__ = ["Monitor", "NullMonitor"]
 
 CLOSE_TIMEOUT_SECONDS = 5.0
-# The shortest time for which one of many monitors waits for its collector when the interpreter ends.
-LEAST_SECONDS_AT_EXIT = 0.1
 MADE_ELSEWHERE = (
     "NOTHING IS RECORDED: this monitor was made in another process, which reports for the rank; if this process "
     "trains, call trainer_hooks.connect in the function that it runs"
@@ -160,7 +157,7 @@ class Monitor:
 
     def start(self) -> None:
         """Start delivery; `connect` calls this. Where the process may have no more threads, nothing is recorded."""
-        _live.add(self)
+        add_monitor(self)
         try:
             self._processor.start()
         except RuntimeError as error:
@@ -247,6 +244,16 @@ class Monitor:
             self._blocking_seconds = time.perf_counter() - started
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             self.drops.count_error(error, lost="unpacked")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the monitor may still wait for its collector: it records, and was not closed."""
+        return not (self._is_silent or self._is_closed)
+
+    def detach_after_fork(self) -> None:
+        """Do nothing from now on. Called in a forked child, because its parent reports for the rank."""
+        self._is_silent, self._why_silent = True, MADE_ELSEWHERE
+        self._processor.detach_after_fork()
 
     def begin_acting(self) -> ActionPolicy | None:
         """Return the policy to the adapter that carries out its decisions in a training that begins.
@@ -346,11 +353,7 @@ class Monitor:
 
     def _close_at_exit(self, error: BaseException | None) -> None:
         end: RunEnd = self.end_at_exit if _is_success(error) else "stopped"
-        self._close(end, sending_seconds=_share_exit_seconds(self._close_timeout_seconds))
-
-    def _silence(self) -> None:
-        self._is_silent, self._why_silent = True, MADE_ELSEWHERE
-        self._processor.detach_after_fork()
+        self._close(end, sending_seconds=share_exit_seconds(self._close_timeout_seconds))
 
     def _warn_without_actor(self, _alert: AlertNotice) -> None:
         if not self._requests.is_acting:
@@ -383,6 +386,9 @@ class NullMonitor(Monitor):
     def start(self) -> None:
         """Do nothing."""
 
+    def detach_after_fork(self) -> None:
+        """Do nothing, as before the fork."""
+
 
 def _is_success(error: BaseException | None) -> bool:
     """Whether a program that ends by this exception has succeeded."""
@@ -409,30 +415,3 @@ def _make_spool(settings: ConnectionSettings) -> Spool | None:
         name=f"{settings.attempt:015d}-{settings.rank:05d}",
         capacity_bytes=settings.spool_bytes,
     )
-
-
-_live: weakref.WeakSet[Monitor] = weakref.WeakSet()
-
-
-_exit_deadline: float | None = None
-
-
-def _share_exit_seconds(longest: float) -> float:
-    """Return how long the next monitor waits for its collector when the interpreter ends.
-
-    All monitors of the process together wait about as long as one alone would.
-    """
-    global _exit_deadline  # noqa: PLW0603 - the exit is one of the process
-    now = time.monotonic()
-    _exit_deadline = now + longest if _exit_deadline is None else _exit_deadline
-    waiting = sum(not (each._is_closed or each._is_silent) for each in _live)  # noqa: SLF001 - as `_silence_inherited`
-    return max((_exit_deadline - now) / max(waiting, 1), LEAST_SECONDS_AT_EXIT)
-
-
-def _silence_inherited() -> None:
-    for monitor in _live:
-        monitor._silence()  # noqa: SLF001 - the fork hook belongs to the monitor and cannot be a method
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_silence_inherited)
