@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from monitor_server.alerts.changes.stages import Change, advance
 from monitor_server.alerts.liveness import LOST
-from monitor_server.alerts.stages import Change, advance
 from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry

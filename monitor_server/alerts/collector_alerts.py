@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.changes.lifecycle import Lifecycle
 from monitor_server.detection.protocol import Finding, Phase
 from monitor_server.errors import DeletionUnderWay
 from monitor_server.store.repositories import Repositories

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from monitor_server.alerts.lifecycle import AlertTransition, RecordTransitions
-from monitor_server.alerts.stages import Change, advance
+from monitor_server.alerts.changes.stages import Change, advance
+from monitor_server.alerts.changes.transitions import AlertTransition, RecordTransitions, record_no_transitions
 from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
@@ -54,7 +54,7 @@ class Silencing:
         clock: Callable[[], float],
         on_changed: Callable[[AppliedSilences], None],
         releases: bool = True,
-        record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
+        record_transitions: RecordTransitions = record_no_transitions,
     ) -> None:
         self._store = store
         self._clock = clock

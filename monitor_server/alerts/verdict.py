@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from monitor_server.alerts.changes.stages import was_taken_back
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.alerts.stages import was_taken_back
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from monitor_server.alerts.lifecycle import AlertTransition
+from monitor_server.alerts.changes.transitions import AlertTransition
 from monitor_server.detection.protocol import Severity
 from monitor_server.durations import MINUTE_SECONDS
 from monitor_server.notifications.configuration.tables import NotificationFile, Route

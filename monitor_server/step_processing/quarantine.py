@@ -1,7 +1,8 @@
 """Quarantines a run that cannot be projected, so that the other runs continue."""
 
+from monitor_server.alerts.changes.lifecycle import Lifecycle
+from monitor_server.alerts.changes.transitions import RecordTransitions
 from monitor_server.alerts.kinds import MONITOR_DEGRADED
-from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
 from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.events import Event

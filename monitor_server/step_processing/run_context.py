@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from monitor_server.action_requests.requesting import record_answer
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.changes.lifecycle import Lifecycle
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 from monitor_server.store.repositories import Repositories

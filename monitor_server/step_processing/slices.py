@@ -13,7 +13,8 @@ rank announces a larger world size than other ranks of its attempt, every incomp
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from monitor_server.alerts.lifecycle import Lifecycle, RecordTransitions
+from monitor_server.alerts.changes.lifecycle import Lifecycle
+from monitor_server.alerts.changes.transitions import RecordTransitions, record_no_transitions
 from monitor_server.alerts.liveness import is_clock_kind
 from monitor_server.alerts.verdict import Verdict, read_verdict
 from monitor_server.detection.protocol import RULE_PREFIX
@@ -92,7 +93,7 @@ class Projection:
         give_way: Callable[[], None] = lambda: None,
         on_left_out: Callable[[int], None] = lambda _: None,
         owner: str | None = None,
-        record_transitions: RecordTransitions = lambda _repositories, _run, _transitions: None,
+        record_transitions: RecordTransitions = record_no_transitions,
     ) -> None:
         self._tracker = tracker
         self._completion = Completion(tracker, settings=settings, on_left_out=on_left_out)

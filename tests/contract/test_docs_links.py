@@ -21,7 +21,7 @@ def test_every_relative_link_of_a_page_leads_to_a_file(page):
 
 @pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_every_file_that_a_page_for_developers_names_exists(name):
-    """A page names a file by the end of its path, such as `alerts/lifecycle.py`."""
+    """A page names a file by the end of its path, such as `alerts/changes/lifecycle.py`."""
     named = set(re.findall(r"`([\w./]+\.(?:py|js|md))`", (ROOT / name).read_text()))
     folders = ("trainer_hooks", "monitor_server", "dashboard", "tests", "tools", "docs")
     files = [f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.*")]

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from monitor_server import detection
+from monitor_server.alerts.changes.lifecycle import RULE_PREFIX
 from monitor_server.alerts.kinds import MONITOR_DEGRADED
-from monitor_server.alerts.lifecycle import RULE_PREFIX
 from monitor_server.alerts.liveness import TimeUnheard, silent_run_findings
 
 LEVELS = {"info", "warning", "critical", "none"}

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from monitor_server.access.audit.entries import detail_of_alert, record_change
-from monitor_server.alerts.stages import Change
+from monitor_server.alerts.changes.stages import Change
 from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND

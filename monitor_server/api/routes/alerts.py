@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from monitor_server.access.callers import Caller
 from monitor_server.alerts.acknowledgement import AlertAcknowledgement
-from monitor_server.alerts.stages import Stage
+from monitor_server.alerts.changes.stages import Stage
 from monitor_server.api.attribution import Attribution, attribution
 from monitor_server.api.body_fields import By, Note
 from monitor_server.api.dependencies import Asking, Collector, Reading, Serving, require_alert, require_run

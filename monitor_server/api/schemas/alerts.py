@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from monitor_server.action_requests.requesting import RequestableAction, RequestState
-from monitor_server.alerts.stages import Stage, is_taken_back
+from monitor_server.alerts.changes.stages import Stage, is_taken_back
 from monitor_server.api.schemas.base import Schema, Time
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.detection.suspects import Suspect, doubts, suspect_of

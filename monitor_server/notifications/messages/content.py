@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from monitor_server.alerts.changes.stages import is_taken_back
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.alerts.stages import is_taken_back
 from monitor_server.attribution.remedies import remedies
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.suspects import Suspect, doubts, first_steps, suspect_of

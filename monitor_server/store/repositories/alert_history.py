@@ -22,7 +22,7 @@ class HistoryEntry:
     Attributes:
         at: Seconds since the epoch.
         change: ``opened``, ``reopened``, `JUDGED_RIGHT`, `JUDGED_WRONG`, or a `Change` of
-            `monitor_server.alerts.stages`.
+            `monitor_server.alerts.changes.stages`.
         step: The step at which detection found it, the newest step of the run when a comment was written, or the step
             of the failure that a judgement states; None if there is none.
         by: The person or key that caused it; None for the collector.

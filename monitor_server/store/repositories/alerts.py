@@ -122,7 +122,7 @@ class Alert:
         warned_step: The first step at which it was a warning or critical; None while it was neither. Of an alert that
             became more severe before this was stored it is ``severity_step``.
         state: ``pending``, ``firing`` or ``resolved``; it follows from ``stage``.
-        stage: A `Stage` of `monitor_server.alerts.stages`.
+        stage: A `Stage` of `monitor_server.alerts.changes.stages`.
         reopened_from: The newest resolved alert of this run and kind, when this one opened.
         silence_id: The silence that covers it, or that covered it when it was resolved.
         silenced_until: The end of that silence; None if it ends with the alert.

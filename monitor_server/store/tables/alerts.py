@@ -40,7 +40,7 @@ alerts = Table(
     Column("acknowledged_at", Float),
     Column("acknowledged_by", String),
     Column("note", Text),  # of the person who acknowledged it
-    Column("stage", String, nullable=False, server_default="firing"),  # `alerts.stages` defines the stages
+    Column("stage", String, nullable=False, server_default="firing"),  # `alerts.changes.stages` defines the stages
     Column("reopened_from", String),  # the alert of this run and kind that was resolved before
     Column("silence_id", String),  # the silence that covers it
     Column("silenced_until", Float),

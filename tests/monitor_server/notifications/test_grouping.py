@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor_server.alerts.lifecycle import AlertTransition
+from monitor_server.alerts.changes.transitions import AlertTransition
 from monitor_server.notifications.configuration.tables import Grouping, Limits, NotificationFile
 from monitor_server.notifications.messages.content import MAX_ALERTS
 from monitor_server.notifications.planning import next_message_at, retry_delay

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from monitor_server.alerts.lifecycle import Lifecycle
-from monitor_server.alerts.stages import was_taken_back
+from monitor_server.alerts.changes.lifecycle import Lifecycle
+from monitor_server.alerts.changes.stages import was_taken_back
 from monitor_server.commands.collector.reassess.alarm_comparison import Alarms, CriticalAlert, page_episodes
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.step_processing.steps.detection import DetectionEngine

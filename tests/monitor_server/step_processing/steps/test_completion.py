@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.changes.lifecycle import Lifecycle
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.run_context import RunContext

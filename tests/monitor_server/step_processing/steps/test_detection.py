@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.changes.lifecycle import Lifecycle
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.repositories.steps import Step

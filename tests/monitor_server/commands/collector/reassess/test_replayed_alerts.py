@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.changes.lifecycle import Lifecycle
 from monitor_server.api.schemas.alerts import alert_item
 from monitor_server.commands.collector.reassess.alarm_comparison import Alarms, CriticalAlert, page_episodes
 from monitor_server.commands.collector.reassess.replayed_alerts import replay_alarms

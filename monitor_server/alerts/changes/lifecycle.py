@@ -7,41 +7,19 @@ must last before they report a finding; ``pending_steps`` of the settings asks f
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
+from monitor_server.alerts.changes.saving import UnsavedChange, save_alert
+from monitor_server.alerts.changes.stages import Change, Stage, advance
+from monitor_server.alerts.changes.transitions import AlertTransition
 from monitor_server.alerts.kinds import MONITOR_DEGRADED
 from monitor_server.alerts.liveness import is_clock_kind
-from monitor_server.alerts.stages import Change, Stage, advance
 from monitor_server.detection.protocol import RULE_PREFIX, Finding, Severity
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
-from monitor_server.store.repositories.runs import Run
-from monitor_server.store.repositories.silences import Silence
 
-__all__ = ["AlertTransition", "Lifecycle", "RecordTransitions"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertTransition:
-    """A change of an alert that is notified; ``raised`` means that the alert has become more severe."""
-
-    change: Literal["opened", "raised", "resolved"]
-    alert: Alert
-    at: float
-
-
-RecordTransitions = Callable[[Repositories, Run, Sequence[AlertTransition]], None]
-"""Writes the notifications about some transitions, in their transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class _UnsavedChange:
-    """A change that is not written yet."""
-
-    change: Change
-    entry: HistoryEntry
+__all__ = ["Lifecycle"]
 
 
 class Lifecycle:
@@ -71,7 +49,7 @@ class Lifecycle:
         self._open_alerts = {alert.kind: alert for alert in open_alerts}
         self._unsaved: dict[str, Alert] = {}
         self._opened: dict[str, Alert] = {}
-        self._changes: dict[str, list[_UnsavedChange]] = {}
+        self._changes: dict[str, list[UnsavedChange]] = {}
         self._saved: dict[str, Alert] = {}
         self.transitions: list[AlertTransition] = []
 
@@ -182,55 +160,15 @@ class Lifecycle:
         stored = {alert.id: alert for alert in repositories.alerts.open(self._run_id)}
         silences = repositories.silences.of_run(self._run_id, now=now)
         for alert in self._unsaved.values():
-            known = stored.get(alert.id)
-            self._saved[alert.id] = saved = self._write(repositories, alert, known, silences, now)
+            self._saved[alert.id] = saved = save_alert(
+                repositories, alert, self._changes.get(alert.id, []),
+                opened=self._opened, known=stored.get(alert.id), silences=silences, now=now,
+            )  # fmt: skip
             if alert.kind in self._open_alerts and self._open_alerts[alert.kind].id == alert.id:
                 self._open_alerts[alert.kind] = saved
         self.transitions = [replace(each, alert=self.as_saved(each.alert)) for each in self.transitions]
         for unsaved in (self._unsaved, self._opened, self._changes):
             unsaved.clear()
-
-    def _write(
-        self, repositories: Repositories, alert: Alert, known: Alert | None, silences: Sequence[Silence], now: float
-    ) -> Alert:
-        """Apply the changes of an alert to its row in the store, and write it with its history."""
-        steps = self._changes.get(alert.id, [])
-        entries: list[tuple[Alert, HistoryEntry]] = []
-        if known is None:
-            opened = self._opened[alert.id]
-            before = repositories.alerts.newest_resolved(self._run_id, alert.kind)
-            current = replace(alert, stage=opened.stage, state=opened.state, reopened_from=before)
-            change = "opened" if before is None else "reopened"
-            entry = HistoryEntry(at=opened.opened_at, change=change, step=opened.opened_step, why=opened.summary)
-            entries.append((current, entry))
-        else:
-            current = replace(
-                alert, stage=known.stage, state=known.state, reopened_from=known.reopened_from,
-                silence_id=known.silence_id, silenced_until=known.silenced_until,
-            )  # fmt: skip
-            if known.severity_step == alert.severity_step:
-                at, by, note = known.acknowledged_at, known.acknowledged_by, known.note
-                current = replace(current, acknowledged_at=at, acknowledged_by=by, note=note)
-        # The silences decide whether people are told of the changes, also of an alert that has ended meanwhile.
-        is_over = alert.state == "resolved"
-        if is_over:
-            current = _apply_silences(repositories, current, silences, entries, now=now)
-        for step in steps:
-            following = advance(current, step.change)
-            if following.stage != current.stage or step.change not in (Change.DATA_LOST, Change.DATA_RETURNED):
-                entries.append((following, step.entry))
-            current = following
-        if not is_over:
-            current = _apply_silences(repositories, current, silences, entries, now=now)
-        if known is None:
-            repositories.alerts.add(current)
-        else:
-            repositories.alerts.save(current)
-        if current.state == "resolved":
-            repositories.silences.end_of_alert(current.id, now=now)
-        for changed, entry in entries:
-            repositories.alert_history.add(changed, entry)
-        return current
 
     def _change(self, alert: Alert, found: Finding | None, step: int) -> Change | None:
         if found is None:
@@ -247,7 +185,7 @@ class Lifecycle:
 
     def _advance(self, alert: Alert, change: Change, entry: HistoryEntry) -> Alert:
         changed = advance(alert, change)
-        self._changes.setdefault(alert.id, []).append(_UnsavedChange(change, entry))
+        self._changes.setdefault(alert.id, []).append(UnsavedChange(change, entry))
         self._note_changed(changed)
         return changed
 
@@ -300,32 +238,6 @@ def _is_found_in_silence(alert: Alert) -> bool:
     return is_clock_kind(alert.kind) or (
         alert.kind.startswith(RULE_PREFIX) and alert.evidence.get("condition") == "absence"
     )
-
-
-def _apply_silences(
-    repositories: Repositories,
-    alert: Alert,
-    silences: Sequence[Silence],
-    entries: list[tuple[Alert, HistoryEntry]],
-    *,
-    now: float,
-) -> Alert:
-    """Return an alert after the silences of its run, and add what they change to the entries for its history.
-
-    `alerts.silencing` ends a silence whose time is over, and notifies people of the alerts that still fire.
-    """
-    covering = next((silence for silence in silences if silence.covers(alert)), None)
-    if covering is not None and alert.silence_id is None:
-        repositories.notification_events.remove_waiting(alert.run_id, alert.id)
-        fields = {"silence_id": covering.id, "silenced_until": covering.ends_at}
-        alert = advance(alert, Change.SILENCED, **fields)
-        entry = HistoryEntry(at=now, change=Change.SILENCED, by=covering.created_by, why=covering.reason)
-        entries.append((alert, entry))
-    elif covering is None and any(silence.id == alert.silence_id for silence in silences):
-        alert = advance(alert, Change.SILENCE_ENDED, silence_id=None, silenced_until=None)
-        why = f"the silence does not cover alerts that are {alert.severity}"
-        entries.append((alert, HistoryEntry(at=now, change=Change.SILENCE_ENDED, why=why)))
-    return alert
 
 
 def _warned_step(known: int | None, found: Finding, step: int) -> int | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor_server.alerts.stages import NEXT_STAGE, Change, Stage, advance, is_taken_back, next_stage
+from monitor_server.alerts.changes.stages import NEXT_STAGE, Change, Stage, advance, is_taken_back, next_stage
 from monitor_server.store.repositories.alerts import Alert
 
 # `active` stands for silenced, acknowledged or firing, whichever the silence and the acknowledgement say.

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from monitor_server.alerts.lifecycle import Lifecycle
+from monitor_server.alerts.changes.lifecycle import Lifecycle
 from monitor_server.detection.protocol import Finding, Severity
 
 
