@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from monitor_server.access.keys.known_keys import KnownKeys
 from monitor_server.access.oidc.sign_in import OidcSignIn
@@ -10,6 +11,7 @@ from monitor_server.action_links.lookup import LinkLookup
 from monitor_server.action_links.signing import LinkSecrets
 from monitor_server.action_requests.due_requests import RequestDelivery
 from monitor_server.action_requests.outcomes import RequestOutcomes
+from monitor_server.alerts.changes.transitions import RecordTransitions, record_no_transitions
 from monitor_server.alerts.silencing import Silencing
 from monitor_server.api.live_events.broadcast import Broadcast
 from monitor_server.api.live_events.relay import Relay
@@ -91,30 +93,23 @@ def build_collector(
     is_projecting = settings.role in {"all", "projector"}
     link_secrets = LinkSecrets(settings.link_secret_file)
     channels = None if settings.role == "ingest" else file or SavedDocument(store, networks)
-    notifier, router = None, {}
-    if channels is not None and is_projecting:
-        notifier = NotificationWorker(
-            store,
-            lambda: channels.file,
-            refresh=channels.refresh,
-            former=channels.former,
-            is_newest=lambda: channels.is_newest,
-            networks=channels.networks,
-            public_url=settings.link_url,
-            links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
-            clock=clock,
-            on_result=exposition.count_delivery,
-            on_alerts=lambda changed: publish(_alert_events(changed, {})),  # they have no numbers of a trainer
-            span=span,
-        )
-        router = {"record_transitions": Router(channels.of).record}
-    publish = _publishing(relay, notifier)
+    notifications = _build_notifications(
+        store,
+        channels if is_projecting else None,
+        relay,
+        settings=settings,
+        link_secrets=link_secrets,
+        exposition=exposition,
+        clock=clock,
+        span=span,
+    )
+    notifier, publish = notifications.worker, notifications.publish
     silencing = Silencing(
         store,
         clock=clock,
         on_changed=lambda applied: publish(_alert_events(applied.changed, applied.open_kinds)),
         releases=notifier is not None,
-        **router,
+        record_transitions=notifications.record_transitions,
     )
 
     rule_file = None
@@ -142,7 +137,7 @@ def build_collector(
         give_way=IngestPriority(activity.wait_until_idle).give_way,
         on_left_out=exposition.count_left_out,
         owner=uuid.uuid4().hex if store.is_shared else None,
-        **router,
+        record_transitions=notifications.record_transitions,
     )
     projector = Projector(
         store,
@@ -221,6 +216,52 @@ def build_collector(
     return collector
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Notifications:
+    """How people and readers learn of changes: the delivery, if this process has one, and what leads to it."""
+
+    worker: NotificationWorker | None
+    publish: Callable[[Sequence[Event]], None]
+    record_transitions: RecordTransitions
+
+
+def _build_notifications(
+    store: Store,
+    channels: CurrentFile | SavedDocument | None,
+    relay: Relay,
+    *,
+    settings: Settings,
+    link_secrets: LinkSecrets,
+    exposition: Exposition,
+    clock: Callable[[], float],
+    span: OpenSpan,
+) -> _Notifications:
+    """Build the delivery of notifications; without channels, only what publishes events after a commit."""
+    if channels is None:
+        return _Notifications(worker=None, publish=relay.publish, record_transitions=record_no_transitions)
+
+    def publish(events: Sequence[Event]) -> None:
+        relay.publish(events)
+        if any(isinstance(event, AlertChanged) for event in events):
+            worker.notify()
+
+    worker = NotificationWorker(
+        store,
+        lambda: channels.file,
+        refresh=channels.refresh,
+        former=channels.former,
+        is_newest=lambda: channels.is_newest,
+        networks=channels.networks,
+        public_url=settings.link_url,
+        links=LinkIssuer(link_secrets, public_url=settings.link_url, seconds=settings.link_minutes * 60.0),
+        clock=clock,
+        on_result=exposition.count_delivery,
+        on_alerts=lambda changed: publish(_alert_events(changed, {})),  # they have no numbers of a trainer
+        span=span,
+    )
+    return _Notifications(worker=worker, publish=publish, record_transitions=Router(channels.of).record)
+
+
 def _watch(collector: Collector) -> None:
     """Have the metrics read the parts of a collector at each scrape."""
     exposition, writer, broadcast = collector.exposition, collector.writer, collector.broadcast
@@ -264,19 +305,6 @@ def _file_in_force(channels: CurrentFile | SavedDocument | None) -> Notification
     if isinstance(channels, SavedDocument):
         channels.refresh()  # a process that does not notify has no thread for this
     return EMPTY if channels is None else channels.file
-
-
-def _publishing(relay: Relay, notifier: NotificationWorker | None) -> Callable[[Sequence[Event]], None]:
-    """Return the function that publishes events after a commit, and starts the delivery of new notifications."""
-    if notifier is None:
-        return relay.publish
-
-    def publish(events: Sequence[Event]) -> None:
-        relay.publish(events)
-        if any(isinstance(event, AlertChanged) for event in events):
-            notifier.notify()
-
-    return publish
 
 
 def _alert_events(changed: Sequence[tuple[Run, Alert]], open_kinds: Mapping[str, tuple[str, ...]]) -> list[Event]:
