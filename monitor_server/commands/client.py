@@ -238,8 +238,8 @@ def authorization() -> dict[str, str]:
 
 def _refusal_of(url: str, path: str, answer: urllib3.BaseHTTPResponse, body: bytes) -> RequestRefusedError:
     message = f"{url}/api/v1{path} answered {answer.status}: {_detail(body)}"
-    if answer.status == 401:  # noqa: PLR2004 - HTTP's number for a missing key
-        message = f"the collector at {url} needs a valid key; set RLVITALS_API_KEY to one"
+    if answer.status == 401 and authorization():  # noqa: PLR2004 - HTTP's number for a missing key
+        message += " (the key in RLVITALS_API_KEY was sent)"
     return RequestRefusedError(message, answer.status, answer.headers.get("Retry-After", ""))
 
 

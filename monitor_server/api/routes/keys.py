@@ -55,7 +55,8 @@ async def create(body: NewKey, collector: Serving, asking: Asking) -> CreatedKey
     """Create a key. Only this answer contains it; its hash is stored."""
     if asking is ANYBODY:
         raise KeyRequired(
-            "create the first key with `rlvitals keys create` on the machine of the database; this command needs no key"
+            "the first key is never made over HTTP: run `rlvitals keys create` with --database, the database of this "
+            "collector, on a machine that reaches it; that needs no key"
         )
     project = body.project or asking.project
     if not asking.reaches(project):

@@ -279,6 +279,23 @@ def test_the_commands_send_the_key_of_the_environment(guarded, monkeypatch, caps
     assert "RLVITALS_API_KEY" in capsys.readouterr().err
 
 
+@sqlite_only
+def test_a_refused_first_key_names_the_command_that_makes_it(guarded, database_url, monkeypatch, capsys):
+    """No key exists that one could set, and `keys create` asks the collector in `RLVITALS_URL`."""
+    monkeypatch.setenv("RLVITALS_URL", guarded.live.url)
+    create = ["keys", "create", "first", "--scope", "admin"]
+    assert main(create) == 1
+    printed = capsys.readouterr().err
+    assert "run `rlvitals keys create` with --database, the database of this collector" in printed
+    assert "RLVITALS_API_KEY" not in printed
+    assert main([*create, "--database", database_url]) == 0
+    monkeypatch.setenv("RLVITALS_API_KEY", capsys.readouterr().out.strip())
+    eventually(lambda: main(["keys", "list"]) == 0)
+    monkeypatch.setenv("RLVITALS_API_KEY", "rlv_of_another_collector")
+    eventually(lambda: main(["keys", "list"]) == 1)
+    assert "an administrator can make another one (the key in RLVITALS_API_KEY was sent)" in capsys.readouterr().err
+
+
 def test_the_keys_of_a_project_are_bounded(store):
     """Each collector reads all keys each second. One that has ended gives way, and none that is in use."""
 
