@@ -1,6 +1,7 @@
 """Folders of recorded runs in a corpus: each has its rows in JSON lines and a meta.json beside them."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from monitor_server.configuration_files.reading import read_bounded
 from monitor_server.importers.source import MAX_DOCUMENT_BYTES
 
-__all__ = ["DATA_FILES", "ENDINGS", "name_without_ending", "read_aliases", "read_meta"]
+__all__ = ["DATA_FILES", "ENDINGS", "folder_name", "name_without_ending", "read_aliases", "read_meta"]
 
 DATA_FILES = ("data.jsonl.gz", "data.jsonl")
 ENDINGS = (".gz", ".bz2", ".xz", ".jsonl", ".json", ".csv", ".tsv", ".log", ".txt", ".out", ".parquet")
@@ -29,6 +30,11 @@ def read_aliases(path: Path) -> dict[str, str] | None:
     if not isinstance(aliases, dict):
         return None
     return {short: key for short, key in aliases.items() if isinstance(key, str)}
+
+
+def folder_name(folder: Path) -> str:
+    """Return the name of a folder, also of one that is given as ``.`` or ``..``; a symbolic link has its own name."""
+    return os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119 - `resolve` follows links
 
 
 def name_without_ending(name: str) -> str:

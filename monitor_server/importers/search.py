@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from monitor_server.importers.corpus import DATA_FILES, ENDINGS, name_without_ending, read_aliases
+from monitor_server.importers.corpus import DATA_FILES, ENDINGS, folder_name, name_without_ending, read_aliases
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.formats.console.console_log import ConsoleLog
 from monitor_server.importers.formats.delimited import Delimited
@@ -239,7 +239,7 @@ def _folder_run(folder: Path) -> RecordedLog | None:
     data = next((folder / name for name in DATA_FILES if (folder / name).is_file()), None)
     if data is not None:
         return RecordedLog(
-            name=folder.name,
+            name=folder_name(folder),
             path=folder,
             format="run folder",
             read=lambda report: read_json_lines(data, report),
@@ -264,7 +264,7 @@ def _wandb_run(folder: Path) -> RecordedLog | None:
     output = folder / "files" / "output.log"
     if not output.is_file() or (run is not None and next(run.read(ReadReport()), None) is not None):
         return run
-    printed = replace(next(ConsoleLog().logs(output)), name=folder.name if run is None else run.name)
+    printed = replace(next(ConsoleLog().logs(output)), name=folder_name(folder) if run is None else run.name)
     return printed if run is None or _names_a_signal(printed, frozenset()) else run
 
 
@@ -290,7 +290,7 @@ def _files_in(
         else:
             yield from _runs_in(path, importer, keys, passed_over)
     if events:
-        yield from event_files(folder.absolute().name, events)
+        yield from event_files(folder_name(folder), events)
 
 
 def _runs_in(path: Path, importer: Importer, keys: frozenset[str], passed_over: PassedOver) -> Iterator[RecordedLog]:
@@ -319,7 +319,7 @@ def _name_without_ending(log: RecordedLog) -> RecordedLog:
 
     The output of a run of W&B has the name of its folder.
     """
-    of_run = log.path.parent.parent.name
+    of_run = folder_name(log.path.parent / "..")
     if log.name == log.path.name == "output.log" and _WANDB_FOLDER.fullmatch(of_run):
         return replace(log, name=of_run)
     return replace(log, name=name_without_ending(log.name)) if log.name == log.path.name else log

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from monitor_server.importers.corpus import folder_name
 from monitor_server.importers.formats.console.named_numbers import is_evaluation
 from monitor_server.importers.formats.json_lines import flat
 from monitor_server.importers.formats.json_text import DECODER, read_json
@@ -38,10 +39,10 @@ class TrainerState:
 
     def logs(self, path: Path) -> Iterator[RecordedLog]:
         """Yield the one run, named after the folder of its checkpoints."""
-        folder = path.absolute().parent
-        if folder.name.startswith("checkpoint-"):
-            folder = folder.parent
-        name = (folder.name or path.stem) if path.name == "trainer_state.json" else path.stem
+        folder = path.parent
+        if folder_name(folder).startswith("checkpoint-"):
+            folder = folder / ".."
+        name = (folder_name(folder) or path.stem) if path.name == "trainer_state.json" else path.stem
         yield RecordedLog(
             name=name,
             path=path,

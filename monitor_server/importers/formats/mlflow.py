@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from monitor_server.configuration_files.reading import UnusableFileError, read_bounded
+from monitor_server.importers.corpus import folder_name
 from monitor_server.importers.formats.columns import Columns
 from monitor_server.importers.formats.sqlite import MAGIC, open_read_only, tables
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, Row
@@ -151,9 +152,9 @@ def _raise(error: OSError) -> None:
 def _run_name(folder: Path) -> str:
     tag = folder / "tags" / "mlflow.runName"
     try:
-        return read_bounded(tag).decode(errors="replace")[:200].strip() or folder.name
+        return read_bounded(tag).decode(errors="replace")[:200].strip() or folder_name(folder)
     except UnusableFileError:
-        return folder.name
+        return folder_name(folder)
 
 
 def _seconds(milliseconds: object) -> float | None:

@@ -5,6 +5,7 @@ import json
 import math
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -588,6 +589,31 @@ def write_mlflow(folder, metrics):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{time} 0.5 {step}\n" for time, step in numbers))
     (folder / "meta.yaml").write_text("run_name: a\n")
+
+
+def test_a_run_has_the_name_of_its_folder_however_that_is_given(tmp_path, monkeypatch):
+    """Two runs that are named `..` would be one run of a collector, and a run without a name is refused."""
+    state = '{"log_history": [{"step": 5, "reward": 1.0}]}'
+    files = {
+        "state/trainer_state.json": state,
+        "saved/checkpoint-5/trainer_state.json": state,
+        "rows/data.jsonl": '{"step": 5, "reward": 1.0}\n',
+        "run-20260101_101010-abc/files/output.log": "step=5 reward=1.0\n",
+    }
+    for place, content in files.items():
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text(content)
+    write_mlflow(tmp_path / "mlflow", {"reward": [(1000, 5)]})
+    (tmp_path / "mlflow/meta.yaml").write_text("run_uuid: a\n")
+    names = [place.partition("/")[0] for place in files]
+    for place, name in zip([*files, "mlflow/metrics"], [*names, "mlflow"], strict=True):
+        below = (tmp_path / place).parent / "below"
+        below.mkdir()
+        monkeypatch.chdir(below)
+        is_file = name not in {"rows", "mlflow"}  # which are runs as whole folders
+        assert [log.name for log in find_logs([Path("..") / (place.rpartition("/")[2] if is_file else "")])] == [name]
+        monkeypatch.chdir("..")
+        assert [log.name for log in find_logs([Path()])] == [name]
 
 
 @pytest.mark.parametrize("is_timed", [True, False])

@@ -39,6 +39,16 @@ def written(tmp_path_factory):
     return folder
 
 
+def test_event_files_have_the_name_of_their_folder_however_that_is_given(written, monkeypatch):
+    """Two runs that are named `..` would be one run of a collector."""
+    monkeypatch.chdir(written / "tensors")
+    assert [log.name for log in find_logs([Path(), Path("../tensorboard")])] == ["tensors", "tensorboard"]
+    monkeypatch.chdir(written / "tensorboard")
+    (written / "tensorboard/below").mkdir()
+    monkeypatch.chdir("below")
+    assert [log.name for log in find_logs([Path("..")])] == ["tensorboard"]
+
+
 def read_back(path):
     """Return the one run in a place: its log, its steps with the trainer's own keys kept, and the report."""
     (log,) = find_logs([path])
