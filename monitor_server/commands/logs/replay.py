@@ -16,6 +16,7 @@ import typer
 from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
 from monitor_server.commands.errors import CommandError, RequestRefusedError
 from monitor_server.commands.logs.paths import log_path
+from monitor_server.commands.logs.stored_run import require_same_run
 from monitor_server.commands.processes import interrupted_by_sigterm
 from monitor_server.commands.repeated_requests import repeat_while_busy
 from monitor_server.commands.terminal import error, printable, say
@@ -87,7 +88,7 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
 
     Raises:
         CommandError: If the collector does not answer or requires another key.
-        LogError: If the log cannot be read, or the collector refuses its content.
+        LogError: If the log cannot be read, the collector refuses its content, or it has another run of this name.
     """
     name, report = log.name, ReadReport()
     if len(name) > wire.LONGEST_NAME_CHARS or not wire.is_clean_name(name):
@@ -100,6 +101,7 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     if not steps:
         error(without_steps(log))
         return False
+    require_same_run(log, steps, url=url, project=project)
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from monitor_server.access.callers import Caller, Scope
@@ -72,6 +73,32 @@ def test_a_run_that_was_replayed_is_not_there_twice(start_collector, tmp_path, c
     assert [replay(live, log), replay(live, log)] == [0, 0]
     assert only_run(live)["last_step"] == 3
     assert "3 steps were there already; another --project sends them again" in capsys.readouterr().out
+
+
+def test_a_log_is_not_sent_to_another_run_of_its_name(start_collector, tmp_path, capsys):
+    """Many output folders are called `out`. A log that has grown, of a live run too, or has float32 is no other one."""
+    live, rows = start_collector(), [{"step": step, "reward": 0.1 * step} for step in range(1, 301)]
+    rows[0] |= {"grad_norm": float("nan"), "entropy": float("inf")}
+    forked = [row | {"reward": 0.9} if row["step"] > 150 else row for row in rows]
+    logs = []
+    for folder, content in (("a", rows[:200]), ("b", forked), ("c", [{"step": 1, "lr": 0.1}]), ("d", rows)):
+        logs.append(tmp_path / folder / "out/trainer_state.json")
+        logs[-1].parent.mkdir(parents=True)
+        logs[-1].write_text(json.dumps({"log_history": content}))
+    assert replay(live, logs[0]) == 0
+    for log, step in ((logs[1], 200), (logs[2], 1)):
+        assert replay(live, log) == 1
+        printed = capsys.readouterr().err
+        assert f"{log} was not sent: the collector has another run 'out' in the project 'replay'" in printed
+        assert f"with other values at step {step}; a run is known by its project and name" in printed
+    assert only_run(live)["last_step"] == 200
+    single = [row | {"reward": float(np.float32(row["reward"]))} for row in rows]
+    assert [replay(live, logs[0]), replay(live, written(tmp_path / "out.jsonl", single)), replay(live, logs[3])] == [
+        0
+    ] * 3
+    assert only_run(live)["last_step"] == 300
+    live.send(run="out", project="replay", attempt=7, records=[{"step": 1, "scalars": {"reward/mean": 9.0}}])
+    assert replay(live, logs[3]) == 0
 
 
 def test_a_pace_sends_a_run_step_by_step(start_collector, tmp_path):
