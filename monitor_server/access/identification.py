@@ -2,6 +2,7 @@
 
 import ipaddress
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 LONGEST_NAME: Final = 200
 BEARER: Final = "bearer "
+HEADER: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # RFC 9110, section 5.6.2
 MAPPED_BITS: Final = 96  # the bits before the IPv4 address in an IPv6 address that contains one
 
 
@@ -54,7 +56,7 @@ class TrustedProxies:
         """Return the proxies of the settings, or None if no proxy is trusted.
 
         Raises:
-            StartupError: If the settings lack one of the two values, or an address is not valid.
+            StartupError: If the settings lack one of the two values, or a header or an address is not valid.
         """
         names = [name.strip() for name in settings.trusted_proxies.split(",") if name.strip()]
         if not settings.trusted_header and not names:
@@ -63,6 +65,11 @@ class TrustedProxies:
             raise StartupError(
                 "RLVITALS_TRUSTED_HEADER and RLVITALS_TRUSTED_PROXIES must be set together, got "
                 f"{settings.trusted_header!r} and {settings.trusted_proxies!r}"
+            )
+        if re.fullmatch(HEADER, settings.trusted_header) is None:
+            raise StartupError(
+                "RLVITALS_TRUSTED_HEADER must be the name of a header, such as X-Forwarded-User, got "
+                f"{settings.trusted_header!r}"
             )
         try:
             networks = [_own_network(ipaddress.ip_network(name, strict=False)) for name in names]

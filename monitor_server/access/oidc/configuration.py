@@ -61,6 +61,11 @@ class OidcConfiguration:
             StartupError: If a setting is missing or cannot be used.
         """
         if not settings.oidc_issuer:
+            if settings.oidc_client_id or settings.oidc_groups:
+                raise StartupError(
+                    "RLVITALS_OIDC_CLIENT_ID and RLVITALS_OIDC_GROUPS need RLVITALS_OIDC_ISSUER as well; without it "
+                    "nobody signs in (docs/sign-in.md)"
+                )
             return None
         if not is_safe_address(settings.oidc_issuer):
             raise StartupError(

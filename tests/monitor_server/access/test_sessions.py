@@ -240,3 +240,10 @@ def test_a_proxy_that_is_half_described_ends_the_start(tmp_path, settings):
 
     with pytest.raises(StartupError, match="RLVITALS_TRUSTED_PROXIES"):
         create_app(Settings(database_url=f"sqlite:///{tmp_path}/x.db", **settings))
+
+
+@pytest.mark.parametrize("header", ["X User", "X-User:", "Üser"])
+def test_a_text_that_is_no_header_ends_the_start(header):
+    """No request could have it, so nobody would be signed in."""
+    with pytest.raises(StartupError, match="RLVITALS_TRUSTED_HEADER must be the name of a header"):
+        TrustedProxies.of(Settings(trusted_header=header, trusted_proxies="127.0.0.1"))
