@@ -5,14 +5,13 @@ reaching the disk. The encoders define the form of records and batches.
 """
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from trainer_hooks.delivery.background_thread import BackgroundThread
+from trainer_hooks.delivery.background_thread import BackgroundThread, Signal
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.exporter import Exporter
 from trainer_hooks.delivery.record_queue import RecordQueue
@@ -105,12 +104,12 @@ class BatchProcessor(Generic[Item]):
         self._clock = clock
         # Records that this thread has taken from the queue and not stored yet.
         self._in_progress = 0
-        self._wake = threading.Event()
+        self._wake = Signal()
         self._is_closing = False
         self._is_over = False
         self._deadline = math.inf
         self._sending_deadline = math.inf
-        self._flushes: deque[threading.Event] = deque()
+        self._flushes: deque[Signal] = deque()
         self._thread = BackgroundThread(self._run, name="rlvitals-batch-processor")
 
     def start(self) -> None:
@@ -127,7 +126,7 @@ class BatchProcessor(Generic[Item]):
         Returns:
             Whether that happened within the timeout.
         """
-        done = threading.Event()
+        done = Signal()
         if not self._is_closing:
             self._flushes.append(done)
         # The last round of the thread passes on the flushes that were there when `close` began.

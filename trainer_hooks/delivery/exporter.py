@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from trainer_hooks.delivery.background_thread import BackgroundThread
+from trainer_hooks.delivery.background_thread import BackgroundThread, Signal
 from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.sending_queue import SendingQueue, WaitingBatch
 from trainer_hooks.delivery.transport import Transport, send_batch
@@ -60,9 +60,9 @@ class Exporter:
         self._encode_heartbeat = encode_heartbeat
         self._on_receipt = on_receipt
         self._clock = clock
-        self._wake = threading.Event()
+        self._wake = Signal()
         self._is_finishing = threading.Event()
-        self._flushes: deque[threading.Event] = deque()
+        self._flushes: deque[Signal] = deque()
         self._answered_at = -math.inf
         self._is_introduced = False
         self._deadline = math.inf
@@ -80,7 +80,7 @@ class Exporter:
         except RuntimeError as error:
             self._drops.warn("thread", f"nothing is sent yet, and records wait: {error}; raise the limit of threads")
 
-    def wake(self, *flushes: threading.Event) -> None:
+    def wake(self, *flushes: Signal) -> None:
         """Send now; the events are set once everything that waits has been answered for."""
         self._flushes.extend(flushes)
         self._wake.set()
