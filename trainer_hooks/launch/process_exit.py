@@ -19,6 +19,7 @@ class ProcessExit:
     def __init__(self, work: Callable[[BaseException | None], object]) -> None:
         self._work = work
         self._earlier_error = _identify(getattr(sys, "last_value", None))
+        self._handled_error = _identify(None)
         self._finalizer: Any = None
 
     def register(self) -> None:
@@ -27,6 +28,8 @@ class ProcessExit:
         # A process that multiprocessing has forked ends without the exit handlers of the interpreter.
         workers = sys.modules.get("multiprocessing.util")
         if workers is not None and workers.process.parent_process() is not None:
+            # A fork within an `except` block handles the exception of its parent until it ends.
+            self._handled_error = _identify(sys.exc_info()[1])
             self._finalizer = workers.Finalize(None, self._end_worker, exitpriority=0)
 
     def cancel(self) -> None:
@@ -42,7 +45,8 @@ class ProcessExit:
 
     def _end_worker(self) -> None:
         # multiprocessing calls this while it handles the exception that ends its process.
-        self._work(sys.exc_info()[1])
+        error = sys.exc_info()[1]
+        self._work(None if _identify(error) == self._handled_error else error)
 
 
 def _identify(error: BaseException | None) -> tuple[object, ...]:

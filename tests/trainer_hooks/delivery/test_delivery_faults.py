@@ -689,7 +689,7 @@ if __name__ == "__main__":
     [("fork", "pass", "finished"), ("fork", "sys.exit(2)", "stopped"), ("spawn", "1 / 0", "stopped")],
 )
 def test_a_training_in_a_process_of_multiprocessing_just_ends_too(collector, tmp_path, method, ending, end):
-    """A forked one, as of a notebook's launcher, ends without exit handlers; an earlier error is not its own."""
+    """A forked one, as of a launcher that tries again, ends without exit handlers; an earlier error is not its own."""
     script = tmp_path / "launching.py"
     script.write_text(f"""
 import multiprocessing, sys, trainer_hooks
@@ -700,8 +700,11 @@ def train():
 
 if __name__ == "__main__":
     sys.last_value = ValueError("of an earlier cell")
-    child = multiprocessing.get_context("{method}").Process(target=train)
-    child.start()
+    try:
+        raise RuntimeError("of an earlier try")
+    except RuntimeError:
+        child = multiprocessing.get_context("{method}").Process(target=train)
+        child.start()
     child.join()
 """)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
