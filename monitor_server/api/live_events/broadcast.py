@@ -71,8 +71,9 @@ class Subscription:
             self._has_news.set()
 
     def report_gap(self) -> None:
-        """Report with the next event that at least one was missed."""
+        """Report that at least one event was missed, although no other may follow."""
         self._dropped += 1
+        self._has_news.set()
 
     def recheck(self) -> None:
         """Check at once whether the subscriber may still read the events."""
@@ -95,11 +96,11 @@ class Subscription:
                 if reason is not None:
                     yield RenderedEvent(kind="ended", data=json.dumps({"reason": reason}))
                     return
-                if not self._events:
-                    break
                 if self._dropped:
                     dropped, self._dropped = self._dropped, 0
                     yield RenderedEvent(kind="dropped", data=f'{{"count": {dropped}}}')
+                if not self._events:
+                    break
                 yield self._events.popleft().render()
 
     def _check(self) -> str | None:

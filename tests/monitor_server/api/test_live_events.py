@@ -11,7 +11,7 @@ from monitor_server.app import create_app
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.store.repositories.steps import Step
-from tests.live import eventually, listening
+from tests.live import PATIENCE_SECONDS, eventually, listening
 
 
 def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
@@ -167,6 +167,19 @@ def test_an_event_loop_that_is_late_loses_the_oldest_and_subscribers_learn_of_it
     monkeypatch.setattr(hand_over, "MAX_EVENTS", 3)
     heard, waiting = _heard(FIVE_STEPS, count=4, queue_size=9)
     assert (heard, waiting) == ([("dropped", 1), ("step", 2), ("step", 3), ("step", 4)], 3)
+
+
+def test_a_subscriber_learns_of_a_gap_that_no_event_follows():
+    """The missed event may have been the last one of its run, and an open page reads nothing by itself."""
+
+    async def listen():
+        broadcast = Broadcast(queue_size=9)
+        broadcast.open(asyncio.get_running_loop())
+        with broadcast.subscribe() as subscription:
+            broadcast.report_gap()
+            return await asyncio.wait_for(anext(aiter(subscription)), PATIENCE_SECONDS)
+
+    assert asyncio.run(listen()) == RenderedEvent(kind="dropped", data='{"count": 1}')
 
 
 def test_many_events_are_delivered_some_at_a_time_and_in_order(monkeypatch):

@@ -100,11 +100,10 @@ def test_events_go_on_after_the_database_has_ended_the_connection(pair, database
         engine.dispose()
         assert len(ended) == 2
         eventually(lambda: not _relay(reader).is_listening)
-        eventually(lambda: _relay(reader).is_listening and _relay(projector).is_listening)
+        assert next(events) == ("dropped", {"count": 1})  # no further event may follow the missed one
+        eventually(lambda: _relay(projector).is_listening)
         projector.send(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
-        heard = [next(events), next(events)]
-    assert heard[0] == ("dropped", {"count": 1})
-    assert heard[1][0] in {"step", "run"}
+        assert next(events)[0] in {"step", "run"}
 
 
 @postgres_only
