@@ -1,6 +1,7 @@
 """Sends events to the subscribers of other collectors on the same database, and receives theirs.
 
-A collector with subscribers announces them every few seconds; while no collector does, no events are sent.
+A collector with subscribers announces them every few seconds; while no collector does, no events are sent. One that has
+just begun cannot know yet, and sends them.
 """
 
 import json
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 WATCH_SECONDS = 3.0
 # A collector whose last announcement is older has no subscribers any more, or is gone.
 WATCHED_SECONDS = 10.0
+# A collector takes over what has waited as soon as it begins, and hears of subscribers `WATCH_SECONDS` later at most.
+UNHEARD_SECONDS = 10.0
 
 
 class Channel(Protocol):
@@ -85,6 +88,7 @@ class Relay:
     def start(self) -> None:
         """Begin to relay."""
         if self._channel is not None:
+            self._watched_until = time.monotonic() + UNHEARD_SECONDS
             self._broadcast.on_subscribe = self._announce
             self._channel.start()
             self._thread.start()
@@ -103,7 +107,7 @@ class Relay:
 
     @property
     def is_watched_elsewhere(self) -> bool:
-        """Whether another collector has subscribers."""
+        """Whether another collector has subscribers, or may have some of which this one has not heard yet."""
         return time.monotonic() < self._watched_until
 
     @property

@@ -1,6 +1,7 @@
 """Events reach the subscribers of every collector on one PostgreSQL database, whichever of them projects."""
 
 import contextlib
+import itertools
 import json
 
 import psycopg
@@ -32,7 +33,13 @@ def _relay(live):
 
 
 @pytest.fixture
-def pair(start_collector, scripted):
+def heard_alone(monkeypatch):
+    """A collector believes in the subscribers of others once it has heard of them."""
+    monkeypatch.setattr(relay, "UNHEARD_SECONDS", 0.0, raising=False)
+
+
+@pytest.fixture
+def pair(start_collector, scripted, heard_alone):  # noqa: ARG001
     """A collector that answers readers, and one that stores and projects."""
     reader, projector = start_collector(engine=scripted, role="web"), start_collector(engine=scripted)
     eventually(lambda: _relay(reader).is_listening and _relay(projector).is_listening)
@@ -59,6 +66,19 @@ def test_a_subscriber_of_one_collector_sees_the_step_that_another_projected(pair
     }  # fmt: skip
     metrics = reader.pool.request("GET", f"{reader.url}/metrics").data.decode()
     assert 'rlvitals_relayed_events_total{direction="received"}' in metrics
+
+
+@postgres_only
+def test_a_projector_that_has_just_begun_sends_what_has_waited_for_it(start_collector, scripted, monkeypatch):
+    """Its subscribers are announced later; an open page would not learn of the alert, and nothing tells it of a gap."""
+    monkeypatch.setattr(relay, "WATCH_SECONDS", 600.0)
+    reader = start_collector(engine=scripted, role="web")
+    ingest = start_collector(role="ingest")
+    with listening(reader) as events:
+        ingest.send(run="r", records=[{"step": 0, "scalars": {"warn": 1.0}}])
+        start_collector(engine=scripted, role="projector")
+        told = itertools.takewhile(lambda kind: kind != "alert", (kind for kind, _ in events))
+        assert "step" in set(told)
 
 
 @postgres_only
