@@ -10,7 +10,8 @@ from sqlalchemy import URL
 
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import shown_url
-from monitor_server.store.installation import POSTGRES_SCHEMA
+from monitor_server.store.installation import OUR_TABLE, POSTGRES_SCHEMA
+from monitor_server.store.tables import metadata
 from monitor_server.text_safety.printable import one_line
 
 __all__ = ["MAKE_AGAIN", "check_archive", "choose_tables", "is_of_migration", "of_others", "read_schema"]
@@ -19,6 +20,12 @@ VERSION_TABLE: Final = "alembic_version"
 MAKE_AGAIN: Final = "; a collector has migrated the tables meanwhile, so make the backup again"
 # What PostgreSQL says of an index, a table or a column that has gone since the snapshot of the one who asks.
 GONE: Final = re.compile(r'cache lookup failed|could not open relation|column "\w+" of relation "\w+" does not exist')
+
+NAMES: Final = ", ".join(f"'{name}'" for name in metadata.tables)
+ELSEWHERE: Final = f"""
+SELECT quote_ident(nspname) || '.' || relname FROM pg_class JOIN pg_namespace ON relnamespace = pg_namespace.oid
+WHERE relname IN ({NAMES}) AND relkind = 'r' AND pg_table_is_visible(pg_class.oid)
+AND relnamespace <> (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('{OUR_TABLE}')) ORDER BY 1"""  # noqa: S608 - our names
 
 
 def is_of_migration(errors: str) -> bool:
@@ -30,11 +37,17 @@ def choose_tables(url: URL, address: str, password: object) -> str:
     """Return the option of pg_dump for the schema with our tables: its user may not read the other ones.
 
     Raises:
-        DatabaseUnusable: If the database has no tables of ours, or cannot be read.
+        DatabaseUnusable: If the database has no tables of ours, has some in a second schema, or cannot be read.
     """
     found = _ask(address, password, POSTGRES_SCHEMA)
     if not found:
         raise of_others(url)
+    if elsewhere := _ask(address, password, ELSEWHERE):
+        raise DatabaseUnusable(
+            f"the tables of rlvitals must be in one schema, which the backup holds; {found[0]} has most of them, and "
+            f"elsewhere are {', '.join(elsewhere)}: stop the collectors, and move each by "
+            f'ALTER TABLE {elsewhere[0]} SET SCHEMA "{found[0]}"'
+        )
     # An archive of the whole schema makes the schema, and every new database has this one.
     return "--table=public.*" if found == ["public"] else '--schema="{}"'.format(found[0].replace('"', '""'))
 

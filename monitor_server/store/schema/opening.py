@@ -10,6 +10,7 @@ from sqlalchemy.exc import DBAPIError
 from monitor_server.errors import DatabaseNewer, DatabaseUnusable
 from monitor_server.store.address import shown_url
 from monitor_server.store.faults import fault_of
+from monitor_server.store.installation import OUR_TABLE, POSTGRES_SCHEMA
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, wait_for_lock
 from monitor_server.store.postgresql.connections import without_time_limit
 from monitor_server.store.postgresql.table_locks import lock_tables, oldest_holder
@@ -26,6 +27,13 @@ LIMIT_SECONDS = 60.0
 # PostgreSQL looks for a deadlock after 1 s: before that the migration gives way, and no writer.
 FIRST_WAIT_SECONDS: Final = 0.5
 LONGEST_WAIT_SECONDS: Final = 2.0
+# A schema that was made later may precede that of our tables in the search path, and new tables would come into it.
+JOIN_OUR_TABLES: Final = f"""
+SELECT set_config('search_path', quote_ident(nspname) || ', ' || current_setting('search_path'), true)
+FROM ({POSTGRES_SCHEMA}) AS ours"""  # noqa: S608 - our name
+OTHER_INSTALLATIONS: Final = f"""
+SELECT nspname FROM pg_namespace JOIN pg_class ON relnamespace = pg_namespace.oid
+WHERE relname = '{OUR_TABLE}' AND relkind = 'r' ORDER BY nspname"""  # noqa: S608 - our name
 PAUSE_SECONDS = 2.0  # those who waited behind the migration go on
 
 
@@ -88,6 +96,9 @@ def _migrate(connection: Connection, url: str, *, seconds: float) -> None:
             # All at once, before any work: a table that a migration asks for later could make a deadlock with a writer,
             # which would undo the work. Writers lock their run first, so with the runs they end before the rest.
             lock_tables(connection, sorted(metadata.tables, key=lambda name: (name != "runs", name)), seconds=seconds)
+            if current is None:
+                _name_others(connection)
+            connection.execute(text(JOIN_OUR_TABLES))
         with without_time_limit(connection):
             migrating.migrate(connection)
     if missing := missing_columns(connection):
@@ -99,3 +110,15 @@ def _migrate(connection: Connection, url: str, *, seconds: float) -> None:
         )
     # SQLite opens a read-only file and begins a transaction without an error; only a write fails.
     connection.execute(text("UPDATE alembic_version SET version_num = version_num"))
+
+
+def _name_others(connection: Connection) -> None:
+    """Log the schemas with tables of rlvitals: who has restored one of them would not look for its runs in another."""
+    if others := connection.execute(text(OTHER_INSTALLATIONS)).scalars().all():
+        logger.warning(
+            "a new installation without runs and keys begins in the schema %s of the database, which has the tables of "
+            "rlvitals in %s; to use those, stop this collector and set search_path in RLVITALS_DATABASE_URL "
+            "(docs/operations.md)",
+            connection.execute(text("SELECT current_schema()")).scalar(),
+            ", ".join(others),
+        )
