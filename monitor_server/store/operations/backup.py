@@ -26,6 +26,7 @@ from monitor_server.store.operations.archive_checks import (
     read_schema,
 )
 from monitor_server.store.operations.inspection import inspect_database
+from monitor_server.store.postgresql.connections import given_options
 from monitor_server.text_safety.printable import one_line
 
 __all__ = ["back_up"]
@@ -156,6 +157,8 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
     # Every user of the machine can read the arguments, so the password is not passed in them.
     password = parameters.pop("password", None)
     parameters.setdefault("connect_timeout", CONNECT_SECONDS)
+    if "options" in parameters:
+        parameters["options"] = given_options(url)
     secret = {} if password is None else {"PGPASSWORD": str(password)}
     try:
         address = make_conninfo(**parameters)

@@ -11,7 +11,14 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor_server.errors import DatabaseUnusable
 
-__all__ = ["POSTGRES_OPTIONS", "postgres_options", "prepare_postgres", "require_suitable", "without_time_limit"]
+__all__ = [
+    "POSTGRES_OPTIONS",
+    "given_options",
+    "postgres_options",
+    "prepare_postgres",
+    "require_suitable",
+    "without_time_limit",
+]
 
 # The server itself ends a statement that waits for a lock or takes too long, and its error states which of the two it
 # was. A process that is paused in a transaction keeps its runs locked; the server ends its connection after this time.
@@ -50,11 +57,16 @@ READ_ONLY_SECONDS: Final = 5.0
 def postgres_options(url: URL) -> dict[str, Any]:
     """Return the options of an engine: our defaults, and the options of the address, which take precedence."""
     ours = dict(POSTGRES_OPTIONS["connect_args"])
-    given = url.query.get("options", ())
-    ours["options"] = " ".join([ours["options"], *([given] if isinstance(given, str) else given)])
+    ours["options"] = f"{ours['options']} {given_options(url)}".rstrip()
     if "connect_timeout" in url.query:
         del ours["connect_timeout"]
     return POSTGRES_OPTIONS | {"connect_args": ours}
+
+
+def given_options(url: URL) -> str:
+    """Return the options of an address, which may name them several times."""
+    given = url.query.get("options", "")
+    return given if isinstance(given, str) else " ".join(given)
 
 
 def prepare_postgres(engine: Engine) -> None:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, text
 
+from monitor_server.store.postgresql.connections import given_options
+
 __all__ = ["explain_wait", "waiting_commits"]
 
 # A commit waits for a standby that works for milliseconds, or for less than a second across an ocean.
@@ -39,6 +41,7 @@ def explain_wait(engine: Engine) -> str | None:
     count = 0
     with suppress(engine.dialect.loaded_dbapi.Error):
         own: dict[str, Any] = {**options, "connect_timeout": ASK_SECONDS, "autocommit": True}
+        own["options"] = given_options(engine.url)
         with closing(BoundedConnection.connect(*arguments, **own)) as connection:
             connection.answer_seconds = ASK_SECONDS
             count = connection.execute(_COUNT.format(seconds=USUAL_SECONDS)).fetchall()[0][0]

@@ -63,6 +63,15 @@ def test_a_backup_of_tables_in_two_schemas_is_refused_until_they_are_moved(postg
     assert main(ask) == 0
 
 
+def test_a_backup_takes_the_options_of_an_address_that_names_them_twice(postgres, tmp_path):
+    """A collector takes them too."""
+    url = _with_options(create_database(postgres), "-c work_mem=8MB", "-c search_path=apart")
+    with _connect(url) as connection:
+        connection.execute("CREATE SCHEMA apart")
+    Store.open(url).close()
+    assert main(["backup", str(tmp_path / "x.dump"), "--database", url]) == 0
+
+
 def test_a_new_installation_beside_another_one_is_logged(postgres, caplog):
     """Who restored an archive of that schema would find no runs, and trainers would be stored elsewhere."""
     url = create_database(postgres)
