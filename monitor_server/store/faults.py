@@ -54,6 +54,7 @@ OF_POSTGRES: Final[dict[str, Fault]] = {
     "40": "locked", "42501": "denied", "42703": "schema", "42P01": "schema", "53100": "full", "53300": "connection",
     "55P03": "locked", "57014": "slow", "57P": "connection", "58030": "disk",
 }  # fmt: skip
+OF_DEPENDENTS: Final = ("0A000", "2BP01")  # a view uses the column whose type changes, or what is dropped
 # The errors of the operating system for a file beside a SQLite database.
 OF_SYSTEM: Final[dict[int, Fault]] = {errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full"}
 # The driver's classes of errors about a statement and its data, among them a missing right, table or column.
@@ -114,10 +115,15 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
             "the user of RLVITALS_DATABASE_URL must have SELECT, INSERT, UPDATE and DELETE on every table and USAGE on "
             "the sequences, and must own the tables, or the database, to make or migrate them (docs/operations.md)"
         )
-    return (
+    uses = (
+        "nothing was changed; if something else in the database uses what the migration changes, such as a view that "
+        "somebody has made, drop it, start again, and make it again"
+    )
+    address = (
         "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "
         "and database, and that the user may create tables"
     )
+    return uses if getattr(error.orig, "sqlstate", None) in OF_DEPENDENTS else address
 
 
 def is_of_pooler(error: DBAPIError) -> bool:

@@ -12,6 +12,7 @@ from alembic import command
 from alembic.config import Config
 
 from monitor_server.commands.main import main
+from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import Store
 from monitor_server.store.schema.version import MIGRATIONS
 from tests.postgres import create_database
@@ -84,3 +85,13 @@ def test_a_new_installation_beside_another_one_is_logged(postgres, caplog):
         caplog.clear()
         Store.open(url).close()
         assert "new installation" not in caplog.text
+
+
+def test_a_migration_that_a_view_blocks_names_what_to_do(older):
+    """A view for Grafana uses a column whose type changes; once it is dropped, the start succeeds."""
+    with _connect(older) as connection:
+        connection.execute("CREATE VIEW shown AS SELECT number FROM responses")
+        with pytest.raises(DatabaseUnusable, match="such as a view that somebody has made, drop it"):
+            Store.open(older)
+        connection.execute("DROP VIEW shown")
+    Store.open(older).close()
