@@ -1,6 +1,7 @@
 """Watches SkyRL: ``trainer.add_callback(VitalsCallback())``.
 
-SkyRL removes rewards and prompts from the batch before the step ends, so they are read when advantages are computed.
+SkyRL removes rewards and prompts from the batch before the step ends, so they are read when advantages are computed,
+or before SkyRL subtracts the KL penalty from the rewards.
 """
 
 import functools
@@ -54,6 +55,8 @@ class VitalsCallback:
         self._guard = Guard()
         self._wrappers = MethodWrappers()
         self._rewards_and_uids: tuple[Any, list[str]] | None = None
+        self._unpenalised: Any = None
+        self._advantages: Any = None
         self._rollouts: dict[str, Any] | None = None
         self._warnings = OneTimeWarnings()
         # Whether the next log may be of an evaluation before the first step, and its metrics until that step is logged.
@@ -87,10 +90,13 @@ class VitalsCallback:
             self._wrappers.restore()  # those of a training that an exception ended
             if not self._wrappers.wrap(trainer, "compute_advantages_and_returns", self._around_advantages):
                 self._warnings.log(NO_REWARDS)
+            # SkyRL calls it only with algorithm.use_kl_in_reward.
+            self._wrappers.wrap(trainer, "apply_reward_kl_penalty", self._before_penalty)
             for name in STEP_METHODS:
                 self._wrappers.wrap(trainer, name, functools.partial(self._sending_partial_step, trainer))
             self._is_on_policy = _has_one_update(settings)
         self._may_evaluate_first, self._held = True, {}
+        self._unpenalised = self._advantages = None
 
     def on_step_end(self, trainer: Any, callback_input: Any, control: Any = None) -> None:
         """Read the step's tokens; its metrics are not complete yet."""
@@ -124,13 +130,29 @@ class VitalsCallback:
             self._monitor.close(end)
             self._monitor = None
 
+    def _before_penalty(self, original: Method) -> Method:
+        @functools.wraps(original)
+        def apply_reward_kl_penalty(*args: Any, **kwargs: Any) -> Any:
+            with self._guard:
+                self._unpenalised = _rewards(_batch(args, kwargs))
+            return original(*args, **kwargs)
+
+        return apply_reward_kl_penalty
+
     def _around_advantages(self, original: Method) -> Method:
         @functools.wraps(original)
         def compute_advantages_and_returns(*args: Any, **kwargs: Any) -> Any:
             with self._guard:
                 batch = _batch(args, kwargs)
-                self._rewards_and_uids = _rewards(batch), list(batch.metadata["uids"])
-            return original(*args, **kwargs)
+                rewards, self._unpenalised = self._unpenalised, None
+                rewards = _rewards(batch) if rewards is None else rewards
+                self._rewards_and_uids = rewards, list(batch.metadata["uids"])
+            outcome = original(*args, **kwargs)
+            with self._guard:
+                # The update scales the batch's advantages for the loss.
+                advantages = outcome.get("advantages")
+                self._advantages = None if advantages is None else advantages.clone()
+            return outcome
 
         return compute_advantages_and_returns
 
@@ -167,6 +189,7 @@ class VitalsCallback:
 
     def _rollouts_of(self, batch: Mapping[str, Any]) -> dict[str, Any] | None:
         known, self._rewards_and_uids = self._rewards_and_uids, None
+        advantages, self._advantages = self._advantages, None
         if known is None:
             return None
         sampler = batch.get("rollout_logprobs")
@@ -185,7 +208,7 @@ class VitalsCallback:
         optional = {
             "sampler_logprobs": sampler,
             "ref_logprobs": batch.get("base_action_log_probs"),
-            "advantages": batch.get("advantages"),
+            "advantages": advantages,
         }
         # response_mask is also True on the environment's tokens.
         mask = batch["loss_mask"][:real]

@@ -29,6 +29,11 @@ class Trainer:
         data.metadata.pop("uids")
         return data
 
+    def apply_reward_kl_penalty(self, data):
+        """Subtract a KL estimate of every token, as SkyRL does with `algorithm.use_kl_in_reward`."""
+        data["rewards"] = data["rewards"] + torch.tensor([[-0.4, 0.1], [0.2, 0.1], [0.0, 0.0]])
+        return data
+
     def fwd_logprobs_values_reward(self, data):
         """Score the batch, unless there is no memory left."""
         if data.get("action_log_probs") is None:
@@ -117,6 +122,34 @@ def test_an_evaluation_before_the_first_step_of_a_run_is_sent_at_once(connect, c
     callback.on_log(trainer, SimpleNamespace(logs={"eval/all/avg_score": 0.5}))
     assert monitor.flush(PATIENCE_SECONDS)
     assert [(record.step, record.scalars) for record in collector.records] == [(0, {"skyrl/eval/all/avg_score": 0.5})]
+
+
+def test_rewards_are_those_before_the_kl_penalty(batch, connect, collector):
+    """With `algorithm.use_kl_in_reward` an incorrect response could otherwise count as correct."""
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
+    callback.on_train_start(trainer)
+    trainer.apply_reward_kl_penalty(batch)
+    trainer.compute_advantages_and_returns(batch)
+    summaries = summaries_of_step(callback, trainer, batch, monitor, collector)
+    assert summaries["reward/mean"].value() == 0.5
+    assert (summaries["likelihood/correct"].value(), summaries["likelihood/incorrect"].value()) == (-2, -4)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_advantages_are_those_before_the_update_scales_them(in_place, batch, connect, collector):
+    """SkyRL's update divides them by the tokens of the minibatch, for its loss."""
+    monitor, trainer = connect(), Trainer()
+    callback = VitalsCallback(monitor)
+    callback.on_train_start(trainer)
+    batch["rewards"] = torch.tensor([[1.0, 1.0], [-1.0, 0.0], [1.0, 1.0]])
+    trainer.compute_advantages_and_returns(batch)
+    if in_place:
+        batch["advantages"] /= 3
+    else:
+        batch["advantages"] = batch["advantages"] / 3
+    summaries = summaries_of_step(callback, trainer, batch, monitor, collector)
+    assert summaries["advantage/mean_abs"].value() == 1
 
 
 def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, collector):
