@@ -24,6 +24,9 @@ __all__ = ["VitalsCallback"]
 # The parts of SkyRL's step that run the models, in their order. If memory runs out, it does so in one of them.
 STEP_METHODS = ("fwd_logprobs_values_reward", "compute_advantages_and_returns", "train_critic_and_policy")
 
+# The losses whose ratios are to the sampler's log-probabilities, and show how far it is from the trainer.
+SAMPLER_LOSSES = ("rollout_is", "dppo")
+
 NO_REWARDS = "SkyRL has no compute_advantages_and_returns, and tokens are not observed"
 NO_SAMPLER = (
     "the gap between sampler and trainer (mismatch/...) is not observed, because SkyRL's batch has no "
@@ -227,7 +230,9 @@ def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _has_one_update(settings: Any) -> bool:
-    """Whether the configuration makes one optimiser step a rollout batch."""
+    """Whether a rollout batch makes one optimiser step, whose ratios are to the trainer's own log-probabilities."""
+    if getattr(getattr(settings, "algorithm", None), "policy_loss_type", None) in SAMPLER_LOSSES:
+        return False
     try:
         batch, minibatch = settings.train_batch_size, settings.policy_mini_batch_size
         return bool(settings.update_epochs_per_batch == 1 and minibatch >= batch)

@@ -145,6 +145,13 @@ def test_with_one_update_a_rollout_ratios_are_left_out(log):
     assert {"kl/old", "ratio/clip_frac"} <= log(METRICS, config).scalars.keys()
 
 
+def test_ratios_to_the_sampler_are_sent_with_one_update_too(log):
+    """In bypass mode they are the only signals of how far the sampler is from the trainer."""
+    config = {"actor_rollout_ref": {"actor": {"ppo_epochs": 1, "ppo_mini_batch_size": 8}}, "data": {}}
+    config |= {"data": {"train_batch_size": 8}, "algorithm": {"rollout_correction": {"bypass_mode": True}}}
+    assert {"kl/old", "ratio/clip_frac"} <= log(METRICS, config).scalars.keys()
+
+
 @pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"])
 def test_a_sum_over_the_tokens_of_a_response_is_no_mean_of_tokens(mode, log):
     """With such an aggregation of the loss, verl's entropy and KL depend on the lengths of responses."""

@@ -129,9 +129,13 @@ def _names(config: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _has_one_update(config: Mapping[str, Any]) -> bool:
-    """Whether the configuration makes one optimiser step a rollout batch."""
+    """Whether a rollout batch makes one optimiser step, whose ratios are to the trainer's own log-probabilities."""
     try:
+        # The ratios are then to the sampler's log-probabilities, and show how far it is from the trainer.
+        correction = config.get("algorithm", {}).get("rollout_correction") or {}
+        if correction.get("bypass_mode"):
+            return False
         actor = config["actor_rollout_ref"]["actor"]
         return bool(actor["ppo_epochs"] == 1 and actor["ppo_mini_batch_size"] >= config["data"]["train_batch_size"])
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         return False
