@@ -180,7 +180,7 @@ def _rewards(args: Any, data: Mapping[str, Any], responses: int) -> Any:
 def _sample_arguments(samples: Sequence[Any], rewards: Sequence[Any]) -> dict[str, Any] | None:
     masks = [[1] * sample.response_length if sample.loss_mask is None else sample.loss_mask for sample in samples]
     scores = _column([sample.rollout_log_probs for sample in samples], masks)
-    if scores is None:
+    if scores is None or not any(map(len, masks)):
         return _warn_once(NO_LOGPROBS)
     groups = [sample.group_index for sample in samples]
     ids = [sample.tokens[len(sample.tokens) - len(mask) :] for sample, mask in zip(samples, masks, strict=True)]

@@ -244,6 +244,12 @@ def test_samples_without_log_probabilities_have_rewards(logged, caplog):
     assert caplog.messages == [f"rlvitals: {slime.NO_LOGPROBS}"]
 
 
+def test_a_rollout_without_a_single_token_has_rewards(logged):
+    """Where every response was aborted there are no token arrays, and the mean reward is sent."""
+    record = logged([sample([9], None, 0.0, loss_mask=[]), sample([9], [], 1.0, loss_mask=[])], **GRPO)
+    assert record.scalars["reward/mean"] == 0.5
+
+
 def test_an_empty_sample_without_log_probabilities_costs_the_others_nothing(logged):
     """An aborted response has no token, and no list of their numbers."""
     record = logged([*SAMPLES, sample([9], None, 0.0, loss_mask=[])], **GRPO)
