@@ -2,8 +2,10 @@
 
 import pytest
 
-from dashboard.components.rules.form_values import fields_of, read_rule_numbers
+from dashboard.components.rules.form_values import FIELDS, fields_of, read_rule_numbers
 from dashboard.components.values import read_number, read_step
+from dashboard.pages.rules import form
+from tests.dashboard.callbacks import Callbacks
 
 
 @pytest.mark.parametrize(
@@ -38,3 +40,17 @@ def test_only_the_numbers_that_a_condition_has_are_read():
     assert (values["for"], set(wrong.values())) == (3, {""})
     wrong = read_rule_numbers(fields | {"condition": "change"})[1]
     assert {name for name, problem in wrong.items() if problem} == {"value", "before"}
+
+
+def test_a_refused_text_is_said_at_its_own_field_alone():
+    """The text may look like the problem of another field; the collector is not asked."""
+    page, fields = Callbacks("http://127.0.0.1:1", form), fields_of({"condition": "threshold"})
+    fields |= {"value": "1; name must be set"}
+    for said, *problems in (
+        page.call("save", 1, None, *(fields[name] for name in FIELDS)),
+        page.call("try_rule", 1, "run", *(fields[name] for name in FIELDS)),
+    ):
+        found = dict(zip(FIELDS, problems[-len(FIELDS) :], strict=True))
+        assert said in {"Not saved. ", "Not tried. "}
+        assert [name for name, problem in found.items() if problem] == ["value"]
+        assert found["value"].endswith("got '1; name must be set'; correct it")

@@ -1,6 +1,6 @@
 """The callbacks of the form of a rule: its parts, the dry run, and saving."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
@@ -33,19 +33,17 @@ def register(app: Dash, api_url: str) -> None:
     """Register the callbacks."""
     run_choice.register(app, api_url, rule_ids.TRIED_RUN, *map(rule_ids.field, RUNS))
 
-    def show_parts(condition: str, operator: str) -> list[bool]:
-        shown = choose_shown_parts(condition, operator)
-        return [not shown[name] for name in PARTS]
-
     async def try_rule(clicks: int | None, run_id: str | None, *values: object) -> tuple[object, ...]:
         if not clicks:
             return (no_update,) * (1 + len(FIELDS))
         if not run_id:
             return "Choose the recorded run to try the rule on.", *[no_update] * len(FIELDS)
+        given, wrong = read_rule_numbers(dict(zip(FIELDS, values, strict=True)))
+        if any(wrong.values()):
+            return "Not tried. ", *wrong.values()
         try:
-            rule = _read_rule(values)
             async with ApiClient(api_url, timeout_seconds=DRY_RUN_SECONDS) as api:
-                tried = await api.rules.dry_run(run_id, rule)
+                tried = await api.rules.dry_run(run_id, rule_of(given))
                 return dry_run_table(tried), *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
@@ -54,10 +52,12 @@ def register(app: Dash, api_url: str) -> None:
     async def save(clicks: int | None, edited: dict[str, Any] | None, *values: object) -> tuple[object, ...]:
         if not clicks:
             return (no_update,) * (4 + len(FIELDS))
+        given, wrong = read_rule_numbers(dict(zip(FIELDS, values, strict=True)))
+        if any(wrong.values()):
+            return "Not saved. ", no_update, no_update, no_update, *wrong.values()
         try:
-            rule = _read_rule(values)
             async with ApiClient(api_url) as api:
-                said, title, kept = await _write(api, rule, edited)
+                said, title, kept = await _write(api, rule_of(given), edited)
                 return said, title, await read_again(_read_table(api)), kept, *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
@@ -66,7 +66,7 @@ def register(app: Dash, api_url: str) -> None:
     fields = [State(rule_ids.field(name), "value") for name in FIELDS]
     hidden = [Output(rule_ids.part(name), "hidden") for name in PARTS]
     condition, operator = (Input(rule_ids.field(name), "value") for name in ("condition", "operator"))
-    app.callback(hidden, condition, operator)(show_parts)
+    app.callback(hidden, condition, operator)(_show_parts)
     problems = [Output(rule_ids.problem(name), "children", allow_duplicate=True) for name in FIELDS]
     tried, run = Output(rule_ids.TRIED, "children"), State(rule_ids.TRIED_RUN, "value")
     app.callback(tried, *problems, Input(rule_ids.TRY, "n_clicks"), run, *fields, prevent_initial_call=True)(try_rule)
@@ -81,16 +81,9 @@ def register(app: Dash, api_url: str) -> None:
     app.callback(*saved, Input(rule_ids.SAVE, "n_clicks"), edited, *fields, prevent_initial_call=True)(save)
 
 
-def _read_rule(values: Sequence[object]) -> dict[str, object]:
-    """Return the rule that the form states.
-
-    Raises:
-        ApiError: If a number field holds another text; the places of the problems are those of the API.
-    """
-    fields, wrong = read_rule_numbers(dict(zip(FIELDS, values, strict=True)))
-    if problems := [f"{name} {problem}" for name, problem in wrong.items() if problem]:
-        raise ApiError("; ".join(problems))
-    return rule_of(fields)
+def _show_parts(condition: str, operator: str) -> list[bool]:
+    shown = choose_shown_parts(condition, operator)
+    return [not shown[name] for name in PARTS]
 
 
 async def _write(api: ApiClient, rule: Mapping[str, object], edited: dict[str, Any] | None) -> tuple[str, str, object]:
