@@ -130,6 +130,7 @@ def test_limits_that_nobody_touched_are_not_saved(live, page):
     is_asked, _, asked, said, form, *_ = page.call("ask", 1, drawn, *(drawn | {"run_days": 7}).values())
     assert (is_asked, asked, "enter your change again" in said) == (False, None, True)
     assert retention_ids.DRAWN in str(form)
+    assert "open=True" in str(form)
 
 
 @pytest.mark.parametrize("bad", [5.5, ["x"], {"a": ["x"]}])
@@ -164,6 +165,17 @@ def test_a_text_that_is_no_number_is_refused_at_its_field(live, page):
     said, *shown = page.call("save_route", 1, 1, None, *route.values())
     assert (said, shown.count("")) == ("Not saved. ", len(ROUTE_FIELDS) - 1)
     assert ask(live, "GET", "/notifications/settings")["version"] == 1
+
+
+def test_a_number_that_is_no_limit_is_refused_at_its_field(page):
+    """Each of several limits has the collector's own reason."""
+    limits = LIMITS | {"record_steps": "-3", "run_days": "-1", "step_days": "5"}
+    is_asked, _, asked, said, _, *problems = page.call("ask", 1, LIMITS, *limits.values())
+    assert (is_asked, asked, said) == (False, None, "Not saved. ")
+    found = {name: problem for name, problem in zip(LIMIT_FIELDS, problems, strict=True) if problem}
+    assert set(found) == {"record_steps", "run_days"}
+    assert all(problem.startswith("Input should be greater than") for problem in found.values())
+    assert ";" not in "".join(found.values())
 
 
 def test_numbers_of_text_fields_are_saved_as_numbers(live, page):

@@ -16,13 +16,18 @@ __all__ = ["LIMIT_FIELDS", "retention_shown"]
 LIMIT_FIELDS = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
 
 
-def retention_shown(limits: Sequence[LimitItem], may_save: bool) -> Component:  # noqa: FBT001 - of a page section
+def retention_shown(
+    limits: Sequence[LimitItem],
+    may_save: bool,  # noqa: FBT001 - of a page section
+    *,
+    is_open: bool = False,
+) -> Component:
     """Return the limits, with a form where the caller may save some; a field that the environment sets is off."""
     table = retention_table(limits)
-    return html.Div([table, _form(limits)]) if may_save else html.Div(table)
+    return html.Div([table, _form(limits, is_open=is_open)]) if may_save else html.Div(table)
 
 
-def _form(limits: Sequence[LimitItem]) -> Component:
+def _form(limits: Sequence[LimitItem], *, is_open: bool) -> Component:
     fields, held = Fields("retention"), {limit["name"]: limit for limit in limits}
     numbers = [
         fields.number(name, _label(name), value=held[name]["value"], disabled=bool(held[name]["fixed"]))
@@ -41,6 +46,7 @@ def _form(limits: Sequence[LimitItem]) -> Component:
             html.P(hint, className="aside"),
             html.Div([*numbers, buttons], className="fields form-row"),
         ],
+        open=is_open,
         className="settings-form retention-form",
     )
 

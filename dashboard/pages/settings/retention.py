@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, no_update
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
-from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
+from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits, find_refused_limits
 from dashboard.components.values import read_numbers
 from dashboard.ids.settings import forms as form_ids
 from dashboard.ids.settings import retention as retention_ids
@@ -17,6 +17,7 @@ from dashboard.pages.settings.saved_channels import again, problems_of
 __all__ = ["register"]
 
 COUNTING_SECONDS: Final = 60.0
+NONE_REFUSED: Final = ("",) * len(LIMIT_FIELDS)
 CHANGED: Final = (
     "Not saved. Somebody else has changed the same limit since the form was drawn. The form now shows what is in "
     "force: enter your change again."
@@ -32,7 +33,7 @@ def register(app: Dash, api_url: str) -> None:
         given, wrong = read_numbers(dict(zip(LIMIT_FIELDS, values, strict=True)), LIMIT_FIELDS)
         if any(wrong.values()) or not _are_limits(given):
             return False, "", None, "Not saved. ", no_update, *wrong.values()
-        return *await _ask(api_url, drawn, given), *wrong.values()
+        return await _ask(api_url, drawn, given)
 
     async def save(confirmed: int | None, asked: object) -> tuple[object, object]:
         if not confirmed or not isinstance(asked, dict):
@@ -67,20 +68,22 @@ def register(app: Dash, api_url: str) -> None:
 async def _ask(
     api_url: str, drawn: Mapping[str, float | None], given: Mapping[str, float | None]
 ) -> tuple[object, ...]:
-    """Return whether to ask, the question, the limits that it is about, a message, and the form."""
+    """Return whether to ask, the question, its limits, a message, the form, and the problem of each field."""
     asked = find_changed_limits(drawn, given)
     if not asked:
-        return False, "", None, "Nothing was changed.", no_update
+        return False, "", None, "Nothing was changed.", no_update, *NONE_REFUSED
     seen = {name: drawn[name] for name in asked}
     try:
         async with ApiClient(api_url, timeout_seconds=COUNTING_SECONDS) as api:
             limits = await api.retention.limits()
             if any(limit["value"] != seen.get(limit["name"], limit["value"]) for limit in limits):
-                return False, "", None, CHANGED, retention_shown(limits, may_save=True)
+                return False, "", None, CHANGED, retention_shown(limits, may_save=True, is_open=True), *NONE_REFUSED
             question = describe_removals(asked, seen, await api.retention.preview(asked))
     except ApiError as error:
-        return False, "", None, f"Not saved. {error}", no_update
-    return True, question, {"limits": asked, "seen": seen}, "", no_update
+        refused = find_refused_limits(str(error))
+        problems = [refused.get(name, "") for name in LIMIT_FIELDS]
+        return False, "", None, f"Not saved. {'' if refused else error}", no_update, *problems
+    return True, question, {"limits": asked, "seen": seen}, "", no_update, *NONE_REFUSED
 
 
 def _are_limits(value: object) -> TypeGuard[dict[str, float | None]]:
