@@ -43,7 +43,7 @@ def test_a_key_is_shown_although_the_list_of_keys_cannot_be_read(live, failing, 
     """Nobody would see its text again. The first key is made elsewhere, and the page says where."""
     page = Callbacks(live.url, keys)
     said, *_ = page.call("make_key", 1, "night", "admin", None, None)
-    assert "create the first key with `rlvitals keys create`" in texts(said)[0]
+    assert "the first key is never made over HTTP: run `rlvitals keys create`" in texts(said)[0]
     guarded = Guarded(live)
     signed_in = contextvars.copy_context()
     signed_in.run(remember_credentials, [(b"authorization", f"Bearer {guarded.key('admin', name='root')}".encode())])
