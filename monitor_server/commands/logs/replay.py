@@ -107,7 +107,6 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     _say_notes(report, unusable)
     # A collector counts only attempts with steps.
     attempts = {attempt: place for place, attempt in enumerate(sorted({step.attempt for step in steps}), start=1)}
-    repeat_while_busy(lambda: fetch_list(url, "/runs", {"limit": "1"}))  # with a key that may not read nothing is sent
     sent = batches(steps, name=name, project=project, size=size)
     with interrupted_by_sigterm():
         known, left_out = _send_all(sent, steps, attempts, log, url=url, pace=pace)
