@@ -3,9 +3,8 @@
 The collector runs the same detectors as on a live run. So the alerts and their steps are the same as in a live run.
 """
 
-import functools
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -13,9 +12,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch, fetch_json, fetch_list
+from monitor_server.commands.client import BEGINNING_BYTES, DEFAULT_URL, CollectorUrl, fetch
 from monitor_server.commands.errors import CommandError, RequestRefusedError
 from monitor_server.commands.logs.paths import log_path
+from monitor_server.commands.logs.replayed_run import ReplayedRun
 from monitor_server.commands.logs.stored_run import require_same_run
 from monitor_server.commands.processes import interrupted_by_sigterm
 from monitor_server.commands.repeated_requests import repeat_while_busy
@@ -34,9 +34,6 @@ LEAST_PACE, MOST_PACE = 0.001, 100_000.0  # steps a second
 RECORDS_PER_BATCH = 500
 BEATS_PER_SECOND = 4
 ANSWER_SECONDS = 60.0
-# The collector stores a batch and then runs the detectors on it; after this time without a new step they have ended.
-DETECTION_SECONDS = 5.0
-POLL_SECONDS = 0.1
 # The numbers of HTTP for what a collector never takes.
 REFUSES_THIS = {400, 413, 422}
 
@@ -102,18 +99,14 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
         error(without_steps(log))
         return False
     require_same_run(log, steps, url=url, project=project)
-    say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{wire.run_id(project, name)}")
+    run = ReplayedRun(url, wire.run_id(project, name))
+    say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{run.id}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)
-    # A collector counts only attempts with steps.
-    attempts = {attempt: place for place, attempt in enumerate(sorted({step.attempt for step in steps}), start=1)}
     sent = batches(steps, name=name, project=project, size=size)
     with interrupted_by_sigterm():
-        known, left_out = _send_all(sent, steps, attempts, log, url=url, pace=pace)
-    is_newest = _wait_for_detection(
-        url, wire.run_id(project, name), steps[-1].step, attempt=attempts[steps[-1].attempt]
-    )
-    if not is_newest:
+        known, left_out = _send_all(sent, steps, run, log, url=url, pace=pace)
+    if not run.wait_for_detection(steps[-1].attempt, steps[-1].step):
         say(
             f"  a newer attempt of {printable(name)} is there, so no detector processes these steps; "
             "with another --project they do"
@@ -122,14 +115,14 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
         say(f"  {known} steps were there already; another --project sends them again")
     if left_out:
         say(f"  {left_out} numbers of {len(steps)} steps were left out")
-    _print_alerts(url, wire.run_id(project, name))
+    run.print_alerts()
     return True
 
 
 def _send_all(
     sent: Iterable[wire.Batch],
     steps: Sequence[Observation],
-    attempts: Mapping[int, int],
+    run: ReplayedRun,
     log: RecordedLog,
     *,
     url: str,
@@ -149,8 +142,7 @@ def _send_all(
             if batch.records:
                 last = (batch.attempt, wire.decode_record(batch.records[-1]).step)
                 if last in acknowledged:
-                    run_id = wire.run_id(batch.project, batch.run)
-                    _acknowledge(url, run_id, acknowledged[last], last[1], attempt=attempts[last[0]])
+                    run.acknowledge(acknowledged[last], *last)
             if pace is not None:
                 time.sleep(max(0.0, len(batch.records) / pace - (time.monotonic() - begun)))
     except BaseException:
@@ -221,49 +213,3 @@ def _say_losses(receipt: wire.Receipt, left_out: int) -> int:
     if not left_out:
         say(f"  signals were left out: {printable(receipt.left_out.detail)}")
     return left_out + receipt.left_out.signals
-
-
-def _acknowledge(url: str, run_id: str, kinds: Sequence[str], step: int, *, attempt: int) -> None:
-    """Acknowledge alerts of a run as somebody did after a step of an attempt, counted from 1, when it was recorded.
-
-    A run that is beyond the step has the acknowledgement from an earlier replay, and its newest alerts are others.
-    """
-    _wait_for_detection(url, run_id, step, attempt=attempt)
-    run = repeat_while_busy(lambda: fetch_json("GET", url, f"/runs/{run_id}"))
-    if (run["attempt"], run["last_step"] or 0) > (attempt, step):
-        return
-    alerts = repeat_while_busy(lambda: fetch_list(url, f"/runs/{run_id}/alerts", {"limit": "1000"}))
-    for kind in kinds:
-        newest = next((alert for alert in alerts if alert["kind"] == kind), None)
-        if newest is not None:
-            path, body = f"/alerts/{newest['id']}/ack", {"by": "rlvitals replay", "note": ""}
-            repeat_while_busy(functools.partial(fetch_json, "POST", url, path, json=body))
-
-
-def _wait_for_detection(url: str, run_id: str, step: int, *, attempt: int) -> bool:
-    """Wait until the detectors have processed a step of an attempt, counted from 1, as long as they make progress.
-
-    Returns:
-        Whether the attempt is the newest one of its run. No detector processes new steps of another one.
-    """
-    newest, since, path = None, time.monotonic(), f"/runs/{run_id}/steps"
-    while time.monotonic() - since < DETECTION_SECONDS:
-        run = repeat_while_busy(lambda: fetch_json("GET", url, f"/runs/{run_id}"))
-        if run["attempt"] > attempt:
-            return False
-        for found in repeat_while_busy(lambda: fetch_list(url, path, {"from_step": str(step), "limit": "1"})):
-            if (found["step"], found["attempt"]) == (step, attempt):
-                return True
-        before, newest = newest, run["last_step"]
-        if newest != before:
-            since = time.monotonic()
-        time.sleep(POLL_SECONDS)
-    return True
-
-
-def _print_alerts(url: str, run_id: str) -> None:
-    alerts = repeat_while_busy(lambda: fetch_list(url, f"/runs/{run_id}/alerts"))
-    for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
-        say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
-    if not alerts:
-        say("  no alert")

@@ -1,6 +1,7 @@
 """`rlvitals replay` shows an old run in a collector, with the phases and alerts that it would have had live."""
 
 import json
+import math
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key
 from monitor_server.commands.logs import replay as command
+from monitor_server.commands.logs import replayed_run
 from monitor_server.commands.main import main
 from monitor_server.detection.engine import EngineFactory
 from monitor_server.log_check.backtest import backtest
@@ -217,13 +219,28 @@ def test_a_replay_into_a_run_that_trains_ends(start_collector, tmp_path, monkeyp
         live.send(run="old", project="p", attempt=1_000_000, records=[{"step": next(trained), "scalars": {"a": 1.0}}])
 
     train()
-    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=train))
+    monkeypatch.setattr(replayed_run, "time", SimpleNamespace(monotonic=time.monotonic, sleep=train))
     heading = {"rlvitals_export": 1, "run": "old"}
     steps = [{"step": step, "attempt": 1, "time": 1.0, "signals": {"reward/mean": 0.5}} for step in (1, 2, 3)]
     steps[1]["acknowledged"] = [{"kind": "run_collapsed"}]
     assert replay(live, written(tmp_path / "old.jsonl", [heading, *steps]), project="p") == 0
     assert "a newer attempt of old is there, so no detector processes these steps" in capsys.readouterr().out
     assert [item["attempt"] for item in live.get(f"/runs/{only_run(live)['id']}/steps")["items"]][:3] == [1, 1, 2]
+
+
+def test_a_replay_after_an_attempt_of_a_lower_number_is_the_newest_attempt(start_collector, tmp_path, capsys):
+    """A launcher counts restarts from 0, and logs from 1; the acknowledgement of its alert is given, too."""
+    live, numbers = start_collector(), {"reward/mean": 0.5, "grad/norm": 1.0}
+    live.send(run="old", project="p", attempt=0, records=[{"step": 9, "scalars": numbers}])
+    heading = {"rlvitals_export": 1, "run": "old"}
+    steps = [{"step": step, "attempt": 1, "time": 1.0, "signals": numbers} for step in (1, 2, 3)]
+    steps[1] |= {"signals": numbers | {"grad/norm": math.nan}, "acknowledged": [{"kind": "non_finite"}]}
+    assert replay(live, written(tmp_path / "old.jsonl", [heading, *steps]), project="p") == 0
+    printed = capsys.readouterr().out
+    assert "grad/norm is not finite" in printed
+    assert "a newer attempt" not in printed
+    (alert,) = live.get(f"/runs/{only_run(live)['id']}/alerts")["items"]
+    assert alert["acknowledged_at"] is not None
 
 
 def interrupt(_):
@@ -303,7 +320,7 @@ def test_the_detection_of_a_newer_attempt_is_waited_for(start_collector, tmp_pat
     """Both attempts end at the same step, so the step alone does not show that the detection is complete."""
     released = threading.Event()
     live = start_collector(engine=WaitingEngines(released), verdict_wait_seconds=0)
-    monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: released.set()))
+    monkeypatch.setattr(replayed_run, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: released.set()))
     rows = [{"step": step, "reward/mean": 0.5} for step in (1, 2, 3)]
     rows += [{"step": step, "reward/mean": 0.5, "grad/norm": float("nan")} for step in (1, 2, 3)]
     try:
