@@ -182,6 +182,42 @@ def test_no_metric_of_the_user_is_taken_for_the_trainers_own(counts_tokens, tmp_
     assert steps()[2]["transformers/eval_loss"] > 0
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_evaluation_of_the_checkpoint_that_a_training_resumes_from_is_no_rewind(fails, tmp_path, connect, collector):
+    """With `eval_on_start` it is sent with the first step; at its own it would replace what was trained there."""
+    options = {"save_strategy": "steps", "save_steps": 2, "max_steps": 3}
+    tiny_trainer(tmp_path, **options | {"max_steps": 2}).train()
+    monitor = connect()
+    trainer = tiny_trainer(tmp_path, [VitalsCallback(monitor)], eval_on_start=True, **options)
+    if fails:
+        fails_at = iter([False, False, True])  # after the evaluation and a microbatch
+
+        def run_out_of_memory(*_):
+            if next(fails_at, False):
+                raise MemoryError
+
+        trainer.model.register_forward_pre_hook(run_out_of_memory)
+        with pytest.raises(MemoryError):
+            trainer.train(resume_from_checkpoint=True)
+    else:
+        trainer.train(resume_from_checkpoint=True)
+    assert monitor.flush(PATIENCE_SECONDS)
+    (record,) = collector.records
+    assert record.step == 3
+    assert record.scalars["transformers/eval_loss"] > 0
+    assert record.scalars["loss/policy"] > 0
+    assert record.scalars.get("hooks/partial_step") == (1.0 if fails else None)
+
+
+def test_an_evaluation_before_the_first_step_of_a_run_is_sent_at_once(tmp_path, connect, steps):
+    """It is at step 0, where nothing was trained."""
+    monitor = connect()
+    tiny_trainer(tmp_path, [VitalsCallback(monitor)], eval_on_start=True, max_steps=1).train()
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert list(steps()) == [0, 1]
+    assert steps()[0]["transformers/eval_loss"] > 0
+
+
 def test_a_training_after_one_that_raised_is_an_attempt_of_its_own(tmp_path, collector):
     """A second train(), as in a notebook after a lack of memory, is not merged with the step that an error ended."""
     trainer = tiny_trainer(tmp_path, [VitalsCallback(url=collector.url, run="again")])

@@ -94,6 +94,9 @@ class StreamingCallback(TrainerCallback):
         self._model_monitors: TrainerModelMonitors | None = None
         self._guard = Guard()
         self._capture: StepCapture | None = None
+        # Whether a step of this training has begun, and the numbers that were logged before it in a resumed training.
+        self._has_begun = False
+        self._held: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a copy for another training, without the state of the training under way."""
@@ -114,6 +117,7 @@ class StreamingCallback(TrainerCallback):
     ) -> None:
         """Find the trainer that calls, connect, and wrap its methods."""
         self.end_training("stopped")  # an earlier training that raised ended without on_train_end
+        self._has_begun, self._held = False, {}
         with self._guard:
             end_left_trainings()
         trainer = find_calling_trainer(self)
@@ -144,6 +148,7 @@ class StreamingCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Begin a step."""
+        self._has_begun = True
         with self._guard:
             if self._capture is not None:
                 self._capture.begin_step()
@@ -205,7 +210,11 @@ class StreamingCallback(TrainerCallback):
             self._capture.end_step()
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Log the trainer's metrics beyond those of its steps; without the trainer, these are all that is logged."""
+        """Log the trainer's metrics beyond those of its steps; without the trainer, these are all that is logged.
+
+        A training that resumes with `eval_on_start` evaluates at the checkpoint's step. That step has the numbers of
+        its training already, which a record of a new attempt would replace, so the evaluation waits for the first step.
+        """
         with self._guard:
             logs = {name: value for name, value in (kwargs.get("logs") or {}).items() if name not in IGNORED}
             # Only the summary at the end of a training has this number.
@@ -213,7 +222,9 @@ class StreamingCallback(TrainerCallback):
                 return
             capture = self._capture
             found = capture.logged_numbers(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
-            if found:
+            if capture is not None and not self._has_begun and state.global_step > 0:
+                self._held |= found
+            elif found:
                 self._monitor.log_step(state.global_step, found)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -260,7 +271,8 @@ class StreamingCallback(TrainerCallback):
         with self._guard:
             if state.is_world_process_zero:
                 scalars = capture.scalars()
-        return scalars, rollouts
+        held, self._held = self._held, {}
+        return held | scalars, rollouts
 
     def _connect(self, args: TrainingArguments, trainer: Any) -> "trainer_hooks.Monitor":
         # The ranks must have the same name without communicating.
