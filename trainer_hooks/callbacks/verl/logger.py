@@ -58,9 +58,9 @@ class VitalsLogger:
         self._is_on_policy = _has_one_update(config or {})
         self._rollouts: dict[str, Any] | None = None
         self._masks: tuple[Any, Any] | None = None
-        self._is_first_log = True
-        # Number and metrics of the checkpoint's step, from the validation before a training that goes on from there.
-        self._held: tuple[int, dict[str, Any]] | None = None
+        # Whether the next log may be of a validation before a training, and its metrics until the first step is logged.
+        self._may_validate_first = not _is_validation_alone(config or {})
+        self._held: dict[str, Any] = {}
         self._warnings = OneTimeWarnings()
         # Without a collector nothing is read from verl's batches.
         VitalsLogger.current = None if isinstance(self._monitor, trainer_hooks.NullMonitor) else self
@@ -99,24 +99,25 @@ class VitalsLogger:
             scalars = canonical(metrics, self._names, prefix="verl") | loss
             if self._is_on_policy:
                 scalars = on_policy(scalars)
-            is_first, self._is_first_log = self._is_first_log, False
+            is_first, self._may_validate_first = self._may_validate_first, False
             is_validation = SIGNALS.isdisjoint(scalars) and any(name.startswith("val") for name in metrics)
             if is_first and is_validation and step > 0:
-                self._held = step, scalars
+                self._held = scalars
                 return
-            held, self._held = self._held, None
-            self._send(step, (held[1] if held else {}) | scalars, rollouts)
-
-    def _send(self, step: int, scalars: dict[str, Any], rollouts: dict[str, Any] | None = None) -> None:
-        self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=max(0, step - 1))
+            held, self._held = self._held, {}
+            self._monitor.log_step(step, held | scalars, rollouts=rollouts, policy_version=max(0, step - 1))
 
     def finish(self) -> None:
         """Send the remaining records; verl also calls this while an exception ends the trainer."""
-        is_stopped = sys.exc_info()[0] is not None
-        with guard:
-            if self._held is not None and not is_stopped:  # no step was to follow, as with val_only
-                self._send(*self._held)
-        self._monitor.close("stopped" if is_stopped else "finished")
+        self._monitor.close("finished" if sys.exc_info()[0] is None else "stopped")
+
+
+def _is_validation_alone(config: Mapping[str, Any]) -> bool:
+    """Whether verl validates a checkpoint and trains no step."""
+    try:
+        return bool(config["trainer"]["val_only"])
+    except (KeyError, TypeError):
+        return False
 
 
 def _names(config: Mapping[str, Any]) -> Mapping[str, str]:
