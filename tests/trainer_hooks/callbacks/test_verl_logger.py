@@ -156,6 +156,23 @@ def test_ratios_to_the_sampler_are_sent_with_one_update_too(log):
     assert {"kl/old", "ratio/clip_frac"} <= log(METRICS, config).scalars.keys()
 
 
+def test_ratios_of_the_fully_asynchronous_trainer_are_sent(log):
+    """Its configuration has a batch size of 0, and it makes several updates with ratios to the policy before them."""
+    config = {"actor_rollout_ref": {"actor": {"ppo_epochs": 1, "ppo_mini_batch_size": 8}}, "data": {}}
+    config |= {"data": {"train_batch_size": 0}, "async_training": {"trigger_parameter_sync_step": 4}}
+    assert {"kl/old", "ratio/clip_frac"} <= log(METRICS, config).scalars.keys()
+
+
+def test_a_log_between_rejection_and_tokens_leaves_the_sampled_tokens_known(connect):
+    """The fully asynchronous trainer logs how long the parameters took, before it sums the batch up."""
+    logger = verl.VitalsLogger("project", "run", monitor=connect())
+    sampled, kept = torch.tensor([[1, 1]]), torch.tensor([[1, 0]])
+    logger.note_rejection(sampled, kept)
+    logger.log({"timing_s/param_sync": 1.0}, 1)
+    assert logger.sampled_mask(kept) is sampled
+    assert logger.sampled_mask(kept) is kept
+
+
 @pytest.mark.parametrize("mode", ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"])
 def test_a_sum_over_the_tokens_of_a_response_is_no_mean_of_tokens(mode, log):
     """With such an aggregation of the loss, verl's entropy and KL depend on the lengths of responses."""

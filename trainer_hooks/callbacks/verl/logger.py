@@ -77,7 +77,7 @@ class VitalsLogger:
         """Return the mask before rejection sampling if ``mask`` is the mask after it; else ``mask`` itself."""
         if self._masks is None:
             return mask
-        sampled, kept = self._masks
+        (sampled, kept), self._masks = self._masks, None
         return sampled if kept.shape == mask.shape and bool((kept == mask).all()) else mask
 
     def warn_once(self, message: str) -> None:
@@ -92,7 +92,7 @@ class VitalsLogger:
         first step.
         """
         with guard:
-            rollouts, self._rollouts, self._masks = self._rollouts, None, None
+            rollouts, self._rollouts = self._rollouts, None
             sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
             metrics = {name: value for name, value in data.items() if name not in sums}
             loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
@@ -135,6 +135,9 @@ def _has_one_update(config: Mapping[str, Any]) -> bool:
         # The ratios are then to the sampler's log-probabilities, and show how far it is from the trainer.
         correction = config.get("algorithm", {}).get("rollout_correction") or {}
         if correction.get("bypass_mode"):
+            return False
+        # The fully asynchronous trainer makes several updates, with ratios to the policy before them.
+        if "async_training" in config:
             return False
         actor = config["actor_rollout_ref"]["actor"]
         return bool(actor["ppo_epochs"] == 1 and actor["ppo_mini_batch_size"] >= config["data"]["train_batch_size"])
