@@ -35,7 +35,8 @@ NO_SAMPLER = (
 NO_TRAINER_SCORES = (
     "the gap between sampler and trainer (mismatch/...) is not observed, because this loss skips the policy's forward "
     "pass before the update and SkyRL's batch has no action_log_probs: likelihoods are the sampler's. "
-    "With every trainer.algorithm.policy_loss_type except rollout_is and dppo SkyRL computes both"
+    "With every trainer.algorithm.policy_loss_type except rollout_is, dppo, and cispo with cispo_anchor=rollout, "
+    "SkyRL computes both"
 )
 
 
@@ -231,7 +232,11 @@ def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 def _has_one_update(settings: Any) -> bool:
     """Whether a rollout batch makes one optimiser step, whose ratios are to the trainer's own log-probabilities."""
-    if getattr(getattr(settings, "algorithm", None), "policy_loss_type", None) in SAMPLER_LOSSES:
+    algorithm = getattr(settings, "algorithm", None)
+    loss = getattr(algorithm, "policy_loss_type", None)
+    # SkyRL 0.3 has no anchor: its cispo compares with the trainer.
+    anchor = getattr(getattr(algorithm, "cispo", None), "cispo_anchor", None)
+    if loss in SAMPLER_LOSSES or (loss == "cispo" and anchor == "rollout"):
         return False
     try:
         batch, minibatch = settings.train_batch_size, settings.policy_mini_batch_size

@@ -152,15 +152,25 @@ def test_advantages_are_those_before_the_update_scales_them(in_place, batch, con
     assert summaries["advantage/mean_abs"].value() == 1
 
 
-@pytest.mark.parametrize(("loss", "sent"), [("regular", {}), ("rollout_is", {"ratio/clip_frac": 0.25})])
-def test_with_one_update_only_ratios_to_the_sampler_are_sent(loss, sent, batch, connect, collector):
+@pytest.mark.parametrize(
+    ("loss_and_anchor", "is_sent"),
+    [
+        (("regular", "rollout"), False),
+        (("rollout_is", "old"), True),
+        (("cispo", "old"), False),
+        (("cispo", "rollout"), True),
+    ],
+)
+def test_with_one_update_only_ratios_to_the_sampler_are_sent(loss_and_anchor, is_sent, batch, connect, collector):
     """Those to the trainer itself are 1 by construction."""
     monitor, trainer = connect(), Trainer()
     trainer.cfg.trainer.update_epochs_per_batch = 1
-    trainer.cfg.trainer.algorithm = SimpleNamespace(policy_loss_type=loss)
+    loss, anchor = loss_and_anchor
+    cispo = SimpleNamespace(cispo_anchor=anchor)
+    trainer.cfg.trainer.algorithm = SimpleNamespace(policy_loss_type=loss, cispo=cispo)
     train_a_step(VitalsCallback(monitor), trainer, batch, {"policy/ppo_clip_ratio": 0.25})
     assert monitor.flush(PATIENCE_SECONDS)
-    assert collector.records[0].scalars == sent
+    assert collector.records[0].scalars == ({"ratio/clip_frac": 0.25} if is_sent else {})
 
 
 def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, collector):

@@ -90,7 +90,7 @@ def test_a_validation_of_the_checkpoint_that_a_training_resumes_from_is_no_rewin
 
 
 def test_a_validation_that_no_training_follows_is_sent_at_once(connect, collector):
-    """With `val_only`; verl 0.7 and older call nothing at the end, and Ray may end the process before its exit."""
+    """With `val_only`; verl 0.8 and older call nothing at the end, and Ray may end the process before its exit."""
     monitor = connect()
     config = {"trainer": {"val_only": True, "val_before_train": True}}
     verl.VitalsLogger("project", "run", config, monitor=monitor).log({"val-core/reward": 0.5}, 20)
