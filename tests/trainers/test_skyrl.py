@@ -111,6 +111,25 @@ def test_a_step_of_skyrls_own_methods_arrives(watched, batch, collector):
     assert record.summaries["length/mean"].value() == 2
 
 
+def test_rewards_and_advantages_are_those_before_skyrl_changes_them_for_its_loss(watched, batch, collector):
+    """Its KL penalty and its scaling of advantages are real."""
+    watched.reward_kl_controller, watched.cfg.trainer.algorithm.kl_estimator_type = None, "k1"
+    batch["base_action_log_probs"] = batch["action_log_probs"] / 2
+    watched._fire("on_train_start")
+    batch = watched.apply_reward_kl_penalty(batch)
+    assert (batch["rewards"] > 0).any(dim=-1).all()  # of incorrect responses too
+    batch = watched.compute_advantages_and_returns(batch)
+    mean = (batch["advantages"].abs() * batch["loss_mask"]).sum() / batch["loss_mask"].sum()
+    batch = watched._normalize_advantages(batch, [(0, 4)])
+    watched._fire("on_step_end", batch=batch, metrics={})
+    watched._fire("on_log", logs={})
+    watched._fire("on_train_end")
+    summaries = collector.records[0].summaries
+    assert summaries["reward/mean"].value() == 0.75
+    assert summaries["reward/zero_std_frac"].value() == 0.5
+    assert summaries["advantage/mean_abs"].value() == pytest.approx(mean.item(), rel=1e-5)
+
+
 @pytest.mark.parametrize(("minibatch", "is_there"), [(1024, False), (512, True)])
 def test_with_one_update_a_rollout_the_clipped_share_is_left_out(minibatch, is_there, watched, batch, collector):
     """The share is 0 by construction; with more updates it is SkyRL's."""
