@@ -113,7 +113,8 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
     if fault_of(error) == "denied":
         return (
             "the user of RLVITALS_DATABASE_URL must have SELECT, INSERT, UPDATE and DELETE on every table and USAGE on "
-            "the sequences, and must own the tables, or the database, to make or migrate them (docs/operations.md)"
+            "the sequences; to make or migrate the tables it must own the database, or own them and have CREATE on "
+            "their schema (docs/operations.md)"
         )
     uses = (
         "nothing was changed; if something else in the database uses what the migration changes, such as a view that "

@@ -51,6 +51,20 @@ def test_new_tables_come_into_the_schema_of_the_older_ones(older, tmp_path):
     assert main(["backup", str(tmp_path / "x.dump"), "--database", older]) == 0
 
 
+def test_who_owns_the_tables_but_may_make_none_beside_them_is_told_the_missing_right(older):
+    """The user's own schema, in which new tables could be made, must not get them."""
+    with _connect(older) as connection:
+        connection.execute("CREATE ROLE poor LOGIN")
+        connection.execute("CREATE SCHEMA poor AUTHORIZATION poor")
+        for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall():
+            connection.execute(f"ALTER TABLE {name} OWNER TO poor")
+        with pytest.raises(DatabaseUnusable, match=r"denied for schema public; .* have CREATE on their schema"):
+            Store.open(older.replace("rlvitals@", "poor@"))
+        connection.execute("REASSIGN OWNED BY poor TO CURRENT_USER")
+        connection.execute("DROP OWNED BY poor")
+        connection.execute("DROP ROLE poor")
+
+
 def test_a_backup_of_tables_in_two_schemas_is_refused_until_they_are_moved(postgres, tmp_path, capsys):
     """It could not be restored; the statement that the error names mends the database."""
     url = create_database(postgres)
