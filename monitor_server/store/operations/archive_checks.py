@@ -42,14 +42,15 @@ def choose_tables(url: URL, address: str, password: object) -> str:
     found = _ask(address, password, POSTGRES_SCHEMA)
     if not found:
         raise of_others(url)
+    quoted = '"{}"'.format(found[0].replace('"', '""'))
     if elsewhere := _ask(address, password, ELSEWHERE):
         raise DatabaseUnusable(
             f"the tables of rlvitals must be in one schema, which the backup holds; {found[0]} has most of them, and "
             f"elsewhere are {', '.join(elsewhere)}: stop the collectors, and move each by "
-            f'ALTER TABLE {elsewhere[0]} SET SCHEMA "{found[0]}"'
+            f"ALTER TABLE {elsewhere[0]} SET SCHEMA {quoted}"
         )
     # An archive of the whole schema makes the schema, and every new database has this one.
-    return "--table=public.*" if found == ["public"] else '--schema="{}"'.format(found[0].replace('"', '""'))
+    return "--table=public.*" if found == ["public"] else f"--schema={quoted}"
 
 
 def read_schema(address: str, password: object) -> str:

@@ -68,11 +68,14 @@ def test_who_owns_the_tables_but_may_make_none_beside_them_is_told_the_missing_r
 def test_a_backup_of_tables_in_two_schemas_is_refused_until_they_are_moved(postgres, tmp_path, capsys):
     """It could not be restored; the statement that the error names mends the database."""
     url = create_database(postgres)
-    Store.open(url).close()
     ask = ["backup", str(tmp_path / "x.dump"), "--database", url]
     with _connect(url) as connection:
         connection.execute("CREATE SCHEMA rlvitals")
-        connection.execute("ALTER TABLE channel_results SET SCHEMA rlvitals")
+        connection.execute('CREATE SCHEMA "of ""a"" team"')
+        name = connection.info.dbname
+        connection.execute(f'ALTER DATABASE {name} SET search_path = "of ""a"" team", "$user"')
+        Store.open(url).close()
+        connection.execute('ALTER TABLE "of ""a"" team".channel_results SET SCHEMA rlvitals')
         assert main(ask) == 1
         connection.execute(re.search("ALTER TABLE .*", capsys.readouterr().err)[0])
     assert main(ask) == 0
