@@ -1,6 +1,8 @@
 """Exposition: live runs and the collector's counters, bounded, read at each scrape."""
 
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -16,6 +18,9 @@ from monitor_server.detection.protocol import Finding, Severity
 from monitor_server.exposition.refused_batches import RefusedBatches
 from monitor_server.settings import Settings
 from tests.live import PATIENCE_SECONDS, eventually, serving
+
+DOCS = Path(__file__).parents[3] / "docs"
+ROW = re.compile(r"^\| `(rlvitals_\w+)` \| (counter|gauge|histogram) \| (.*?) ?\|", re.MULTILINE)
 
 
 def _samples(live):
@@ -134,6 +139,26 @@ def test_ingest_and_detection_are_counted(live):
     assert found["rlvitals_ingest_bytes_total",] > 100
     assert found["rlvitals_ingest_seconds_count",] == 2
     assert found["rlvitals_detection_seconds_count",] == 1
+
+
+def test_every_metric_is_on_a_page_and_those_of_the_table_have_its_type_and_labels(live, clock):
+    """Whoever writes a query looks there."""
+    records = [{"step": step, "time": clock.now + step, "scalars": {"a": 1.0}} for step in (0, 1)]
+    live.send(run="r", project="p", records=records)
+    text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
+    families = [each for each in text_string_to_metric_families(text) if each.name.startswith("rlvitals_")]
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md"))
+    named = {name.removesuffix("_total") for name in re.findall(r"rlvitals_\w+", pages)}
+    assert {each.name for each in families if not each.name.endswith("_created")} <= named
+    shown = {
+        each.name + "_total" * (each.type == "counter"): (each.type, {*each.samples[0].labels} - {"le"})
+        for each in families
+        if each.samples
+    }
+    rows = ROW.findall((DOCS / "alerts.md").read_text(encoding="utf-8"))
+    assert len(rows) > 10
+    for name, kind, labels in rows:
+        assert shown[name] == (kind, set(re.findall("`(.+?)`", labels)))
 
 
 def test_batches_that_are_refused_as_a_whole_are_counted_by_reason(start_collector):
