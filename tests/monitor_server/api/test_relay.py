@@ -35,7 +35,7 @@ def _relay(live):
 @pytest.fixture
 def heard_alone(monkeypatch):
     """A collector believes in the subscribers of others once it has heard of them."""
-    monkeypatch.setattr(relay, "UNHEARD_SECONDS", 0.0, raising=False)
+    monkeypatch.setattr(relay, "UNHEARD_SECONDS", 0.0)
 
 
 @pytest.fixture
