@@ -39,7 +39,7 @@ def read_number(given: object) -> float | None:
     Raises:
         ValueError: If the field holds another text.
     """
-    text = str("" if given is None else given).strip()
+    text = _typed_text(given)
     if not text:
         return None
     value = float(text) if NUMBER.fullmatch(text) else math.nan
@@ -70,13 +70,17 @@ def read_step(given: object) -> int | None:
     Raises:
         ValueError: If the field holds another text.
     """
-    text = str("" if given is None else given).strip()
+    text = _typed_text(given)
     if not text:
         return None
     if STEP.fullmatch(text) is None or int(text) > LARGEST:
         what = f"must be a whole number from 0 to 2^53, got {text[:SHOWN]!r}"
         raise ValueError(f"{what}; correct it, or leave the field empty")
     return int(text)
+
+
+def _typed_text(given: object) -> str:
+    return str("" if given is None else given).strip()
 
 
 def _range(values: list[object]) -> str | None:

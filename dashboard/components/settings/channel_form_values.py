@@ -37,7 +37,9 @@ OF_TYPE: Final = {"webhook": ("secret",), "apprise": ("format", "picture")}
 # Places in the API's problems that have another name in the form.
 PLACES: Final = {"fallback": "fallback_channel", "channels": "name", "match": "match"}
 REFUSED: Final = "The collector answered 422: "
-PLACE: Final = re.compile(r"(channels\.[^ ]*|routes\[\d+\][^ ]*|fallback[^ ]*|grouping[^ ]*|limits[^ ]*|match) ")
+PLACE: Final = re.compile(
+    r"(channels\.[^ ]*|routes\[\d+\][^ ]*|fallback[^ ]*|grouping[^ ]*|limits[^ ]*|match|body\.limits\.[^ ]*) "
+)
 Settings = dict[str, Any]
 
 

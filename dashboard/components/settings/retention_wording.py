@@ -1,12 +1,11 @@
 """States in words how long data is kept: the data of each limit, the limits of a form, and what they would remove."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dashboard.collector_client.types.administration import RemovalItem
 
-__all__ = ["RETENTION", "describe_removals", "find_changed_limits", "find_refused_limits", "limit_in_words"]
+__all__ = ["RETENTION", "describe_removals", "find_changed_limits", "limit_in_words"]
 
 RETENTION: Final = {  # what is removed, and the unit of the limit
     "record_steps": ("raw records of all but the newest steps of a run", "steps"),
@@ -32,8 +31,6 @@ AT_LEAST: Final = {
     "runs": "at least {runs} as a whole, with {rows:,} steps or more",
 }
 
-REFUSED: Final = re.compile(r"(?:^The collector answered 422: |; )body\.limits\.([a-z_]+): ")
-
 
 def limit_in_words(name: str, value: float | None) -> str:
     """Return a limit in words."""
@@ -54,12 +51,6 @@ def find_changed_limits(
         given: The numbers of the fields, by the names of the limits; None where a field is empty.
     """
     return {name: value for name, value in given.items() if name in drawn and value != drawn[name]}
-
-
-def find_refused_limits(detail: str) -> dict[str, str]:
-    """Return the reason for each limit that a message of the API refuses; none if the message says something else."""
-    _, *found = REFUSED.split(detail)
-    return dict(zip(found[::2], found[1::2], strict=True))
 
 
 def describe_removals(

@@ -7,8 +7,9 @@ from dash import Dash, Input, Output, State, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError
+from dashboard.components.settings.channel_form_values import problems_by_field
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
-from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits, find_refused_limits
+from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
 from dashboard.components.values import read_numbers
 from dashboard.ids.settings import forms as form_ids
 from dashboard.ids.settings import retention as retention_ids
@@ -80,9 +81,8 @@ async def _ask(
                 return False, "", None, CHANGED, retention_shown(limits, may_save=True, is_open=True), *NONE_REFUSED
             question = describe_removals(asked, seen, await api.retention.preview(asked))
     except ApiError as error:
-        refused = find_refused_limits(str(error))
-        problems = [refused.get(name, "") for name in LIMIT_FIELDS]
-        return False, "", None, f"Not saved. {'' if refused else error}", no_update, *problems
+        found, other = problems_by_field(str(error), LIMIT_FIELDS)
+        return False, "", None, f"Not saved. {other}", no_update, *found.values()
     return True, question, {"limits": asked, "seen": seen}, "", no_update, *NONE_REFUSED
 
 
