@@ -154,22 +154,23 @@ def _send_all(
 
 def _stop(newest: wire.Batch, url: str) -> None:
     """Try once to end a run that gets no further steps, because it would be reported as lost later."""
-    body = wire.encode(msgspec.structs.replace(newest, records=[], end="stopped"))
     with suppress(CommandError):
-        fetch("POST", url, "/ingest", body=body, headers={"Content-Type": wire.MSGPACK})
+        _post(msgspec.structs.replace(newest, records=[], end="stopped"), url)
 
 
 def _send(batch: wire.Batch, log: RecordedLog, url: str) -> bytes:
     """Send a batch, and return the answer."""
-    body, headers = wire.encode(batch), {"Content-Type": wire.MSGPACK}
     try:
-        return repeat_while_busy(
-            lambda: fetch("POST", url, "/ingest", body=body, headers=headers, timeout=ANSWER_SECONDS)
-        )
+        return repeat_while_busy(lambda: _post(batch, url, timeout=ANSWER_SECONDS))
     except RequestRefusedError as refusal:
         if refusal.status not in REFUSES_THIS:
             raise
         raise LogError(f"{log.path} was not sent, or not to its end: {refusal}") from refusal
+
+
+def _post(batch: wire.Batch, url: str, **options: float) -> bytes:
+    headers = {"Content-Type": wire.MSGPACK}
+    return fetch("POST", url, "/ingest", body=wire.encode(batch), headers=headers, **options)
 
 
 def _say_notes(report: ReadReport, unusable: set[str]) -> None:

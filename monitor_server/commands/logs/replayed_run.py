@@ -36,8 +36,9 @@ class ReplayedRun:
 
         A run that is beyond the step has the acknowledgement from an earlier replay, and its newest alerts are others.
         """
-        self.wait_for_detection(attempt, step)
-        ordinal, run = self._ordinal(attempt), self._read()
+        ordinal = self._ordinal(attempt)
+        self._wait(ordinal, step)
+        run = self._read()
         if (run["attempt"], run["last_step"] or 0) > (ordinal, step):
             return
         alerts = repeat_while_busy(lambda: fetch_list(self._url, f"{self._path}/alerts", {"limit": "1000"}))
@@ -53,7 +54,18 @@ class ReplayedRun:
         Returns:
             Whether its attempt is the newest one of the run. No detector processes new steps of another one.
         """
-        newest, since, ordinal = None, time.monotonic(), self._ordinal(attempt)
+        return self._wait(self._ordinal(attempt), step)
+
+    def print_alerts(self) -> None:
+        """Print the newest alerts in the order of their steps."""
+        alerts = repeat_while_busy(lambda: fetch_list(self._url, f"{self._path}/alerts"))
+        for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
+            say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
+        if not alerts:
+            say("  no alert")
+
+    def _wait(self, ordinal: int, step: int) -> bool:
+        newest, since = None, time.monotonic()
         while time.monotonic() - since < DETECTION_SECONDS:
             run = self._read()
             if run["attempt"] > ordinal:
@@ -67,14 +79,6 @@ class ReplayedRun:
                 since = time.monotonic()
             time.sleep(POLL_SECONDS)
         return True
-
-    def print_alerts(self) -> None:
-        """Print the newest alerts in the order of their steps."""
-        alerts = repeat_while_busy(lambda: fetch_list(self._url, f"{self._path}/alerts"))
-        for alert in sorted(alerts, key=lambda alert: alert["severity_step"]):
-            say(f"  step {alert['severity_step']:>5}  {alert['severity']:<8}  {printable(alert['summary'])}")
-        if not alerts:
-            say("  no alert")
 
     def _ordinal(self, attempt: int) -> int:
         """Return the place of an attempt among those of the run, some of which others have sent; 0 if it is gone."""
