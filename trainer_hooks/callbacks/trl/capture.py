@@ -17,24 +17,17 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.hf_trainer.backward_updates import updates_in_backward
 from trainer_hooks.callbacks.shared.hf_trainer.capture import StepCapture
 from trainer_hooks.callbacks.shared.method_wrappers import Method
-from trainer_hooks.callbacks.shared.microbatches import concatenate_arrays
-from trainer_hooks.callbacks.trl.known_code import is_known_code
 from trainer_hooks.callbacks.trl.labels import ResponseLabels
 from trainer_hooks.callbacks.trl.loss_scores import LossScores, ScorerCall, read_scores
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.callbacks.trl.recomputed_responses import PendingRecomputation
+from trainer_hooks.callbacks.trl.step_rollouts import Microbatch, StepRollouts
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import RecomputationProbe
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe
 
 __all__ = ["RolloutCapture"]
-
-# A column of the rollout batch, so that TRL's own shuffling and splitting keep it aligned with the responses.
-OLD = "rlvitals_old_logprobs"
-BEFORE_TRAINING = -1
-# These losses clip the ratio as PPO does; other losses use ε for something else.
-CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
 
 
 class RolloutCapture(StepCapture):
@@ -79,15 +72,10 @@ class RolloutCapture(StepCapture):
         self._recomputation = PendingRecomputation(trainer, recomputation, guard)
         self._updates_in_backward = False
         self._is_reserved_scored = False  # whether the held-out responses of this step were
-        # Of each microbatch of the step, whether updates lie between the policy that sampled it and this one.
-        self._staleness: set[bool] = set()
-        self._microbatches: list[dict[str, Tensor]] = []
+        self._rollouts = StepRollouts(trainer, self._labels)
         self._loss_scores = LossScores(trainer)  # of the microbatch in the loss
         self._rollout_logprobs: list[Tensor] | None = None  # of the rollout batch, while it is made
         self._is_in_loss = False
-        # The step after which the rollout batch was made. A second training of a trainer goes on with the batch of the
-        # first one, until it makes its own.
-        self._generated_at = 0 if getattr(trainer, "_buffered_inputs", None) is None else BEFORE_TRAINING
 
     def install(self) -> None:
         """Wrap the methods that the trainer has."""
@@ -106,13 +94,12 @@ class RolloutCapture(StepCapture):
     def begin_step(self) -> None:
         """Clear the last step."""
         super().begin_step()
-        self._microbatches.clear()
+        self._rollouts.begin_step()
         self._labels.begin_step()
         self._is_reserved_scored = False
         if self._probe is not None:
             self._probe.forget()
         self._recomputation.forget()
-        self._staleness.clear()
 
     def end_step(self) -> None:
         """Begin the next step's metrics, because AsyncGRPOTrainer records rewards before a step begins."""
@@ -120,7 +107,7 @@ class RolloutCapture(StepCapture):
 
     def scalars(self) -> dict[str, Any]:
         """Return the step's numbers; TRL's cover all ranks and only this step, not its logging window."""
-        return super().scalars() | self._metrics.means(has_ratios=self._is_off_policy) | self._labels.scalars()
+        return super().scalars() | self._metrics.means(has_ratios=self._rollouts.is_off_policy) | self._labels.scalars()
 
     def before_update(self) -> None:
         """Score the held-out responses and compute numbers again, unless the update has been made already."""
@@ -147,26 +134,8 @@ class RolloutCapture(StepCapture):
 
     def rollouts(self) -> dict[str, Any] | None:
         """Return the step's arguments of `trainer_hooks.Rollouts`, or None where no token was read."""
-        is_off_policy = self._is_off_policy
-        arrays = concatenate_arrays(
-            [
-                {name: array for name, array in arrays.items() if is_off_policy or name != "old_logprobs"}
-                for arrays in self._microbatches
-            ],
-            torch,
-        )
-        labelled = self._labels.label(arrays)  # also those that are not observed are trained on
-        if labelled is None or "logprobs" not in labelled:
-            return None
-        # No update could change fresh ones, so they and the others have no common change. Of a batch of an earlier
-        # training it is not known which responses were trained on.
-        if len(self._staleness) > 1 or self._generated_at == BEFORE_TRAINING:
-            labelled["trained"] = None
-        return labelled | {
-            "clip_range": self._clip_range(),
-            "control_ids": self._control_ids,
-            "decode": self._decode,
-        }
+        arguments = self._rollouts.arguments()
+        return None if arguments is None else arguments | {"control_ids": self._control_ids, "decode": self._decode}
 
     def _score_reserved(self) -> None:
         """Score the held-out responses if this step is due, which is the same on every rank."""
@@ -180,11 +149,6 @@ class RolloutCapture(StepCapture):
         self._recomputation.before_update()
         if not self._is_reserved_scored:
             self._score_reserved()
-
-    @property
-    def _is_off_policy(self) -> bool:
-        """Whether updates lie between a rollout and this step; otherwise all ratios are 1 by construction."""
-        return True in self._staleness
 
     @property
     def _step(self) -> int:
@@ -206,7 +170,7 @@ class RolloutCapture(StepCapture):
             finally:
                 logprobs, self._rollout_logprobs = self._rollout_logprobs, None
             with self._guard:
-                self._attach_labels(batch, logprobs)
+                self._rollouts.attach(batch, logprobs)
             return batch
 
         return rollout
@@ -258,62 +222,32 @@ class RolloutCapture(StepCapture):
 
         return loss
 
-    def _attach_labels(self, batch: dict[str, Any], logprobs: list[Tensor]) -> None:
-        """Add labels and old log-probabilities to the rollout batch as columns, which TRL shuffles and splits."""
-        self._generated_at = self._trainer.state.global_step
-        is_in_order = self._labels.attach(batch)
-        if is_in_order and logprobs and "old_logps" in batch and "old_per_token_logps" not in batch:
-            # RLOO keeps only the sum of each response. The token log-probabilities were computed during the rollout,
-            # and so were those of the reference model. The ones whose sums match are chosen on the device, so that
-            # nothing waits for the device.
-            table = torch.stack(logprobs)
-            gaps = ((table * batch["completion_mask"]).sum(dim=2) - batch["old_logps"]).abs().amax(dim=1)
-            batch[OLD] = table.index_select(0, gaps.argmin(dim=0, keepdim=True))[0]
-
     def _add_microbatch(self, model: Any, inputs: Mapping[str, Any]) -> None:
         if "completion_mask" not in inputs:  # TRL's trainers without rollouts have metrics alone
             return
-        mask = inputs["completion_mask"]
-        if "tool_mask" in inputs:
-            mask = mask * inputs["tool_mask"]
-        old = inputs.get("old_per_token_logps", inputs.get(OLD))
         call = self._loss_scores.take()
         matched = None if call is None else self._loss_scores.match(call, inputs)
-        is_unmatched = call is not None and matched is None
-        logprobs, entropies = (old, None) if matched is None else (matched.logprobs, matched.entropies)
-        sampler = inputs.get("sampling_per_token_logps")
-        if sampler is not None and logprobs is not None:
-            # vLLM could not score these tokens. Like TRL, take them as equal to the trainer's own.
-            sampler = torch.where(sampler.isnan(), logprobs if old is None else old, sampler)
-        is_stale = old is not None and self._trainer.state.global_step > self._generated_at
-        self._staleness.add(is_stale)
-        arrays = {
-            # The step may have microbatches that are matched, and old ones would be of another policy.
-            "logprobs": None if is_unmatched else logprobs,
-            "mask": mask,
-            "entropies": entropies,
-            # Where a step mixes both, the ratio of a fresh token is 1, without the rounding between two passes.
-            "old_logprobs": None if matched is None else old if is_stale else logprobs,
-            "ref_logprobs": inputs.get("ref_per_token_logps"),
-            "sampler_logprobs": sampler,
-            "advantages": inputs.get("advantages"),
-            "token_ids": inputs.get("completion_ids"),
-            **self._labels.columns_of(inputs),
-        }
-        if not self._microbatches:
+        microbatch = self._rollouts.add(inputs, call, matched)
+        if microbatch.is_first:
             if call is not None and self._probe is not None and self._probe.is_due(self._step):
                 self._note_for_probe(self._probe, call, matched, inputs)
-            # Without scores no token is compared, but other ranks may wait for this one in the pass.
-            scores = None if matched is None else logprobs, entropies
-            self._recomputation.note(
-                self._step,
-                model,
-                inputs,
-                scores=(torch.zeros_like(mask, dtype=torch.float32), None) if is_unmatched else scores,
-                mask=torch.zeros_like(mask) if is_unmatched else mask,
-                old=None if is_unmatched or is_stale else old,
-            )
-        self._microbatches.append({name: array.detach() for name, array in arrays.items() if array is not None})
+            self._note_for_recomputation(model, inputs, microbatch, is_scored=matched is not None)
+
+    def _note_for_recomputation(
+        self, model: Any, inputs: Mapping[str, Any], microbatch: Microbatch, *, is_scored: bool
+    ) -> None:
+        mask = microbatch.mask
+        # Without scores no token is compared, but other ranks may wait for this one in the pass.
+        scores = microbatch.logprobs if is_scored else None, microbatch.entropies
+        is_unmatched = microbatch.is_unmatched
+        self._recomputation.note(
+            self._step,
+            model,
+            inputs,
+            scores=(torch.zeros_like(mask, dtype=torch.float32), None) if is_unmatched else scores,
+            mask=torch.zeros_like(mask) if is_unmatched else mask,
+            old=None if is_unmatched or microbatch.is_stale else microbatch.old,
+        )
 
     def _note_for_probe(
         self, probe: PairedProbe, call: ScorerCall, matched: ScorerCall | None, inputs: Mapping[str, Any]
@@ -332,15 +266,3 @@ class RolloutCapture(StepCapture):
         processing = self._trainer.processing_class
         decode: Callable[[list[int]], str] = copy.deepcopy(getattr(processing, "tokenizer", processing)).decode
         return decode
-
-    def _clip_range(self) -> tuple[float, float] | None:
-        trainer = self._trainer
-        # Another loss may have another range under the same settings; TRL's own metrics of it are then sent.
-        if not is_known_code(getattr(trainer, "_compute_loss", None)):
-            return None
-        is_per_token = getattr(trainer, "importance_sampling_level", None) == "token"
-        if not is_per_token or getattr(trainer, "loss_type", None) not in CLIPPED_LOSSES:
-            return None
-        # An ε from 1 on clips nothing below. The shares that are clipped are then not defined, and the rest is.
-        is_clipped = 0 < trainer.epsilon_low < 1 and trainer.epsilon_high > 0
-        return (trainer.epsilon_low, trainer.epsilon_high) if is_clipped else None
