@@ -33,7 +33,7 @@ READ = """
 import json, resource, sys, time
 from pathlib import Path
 from monitor_server.log_check.examination import examine
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport

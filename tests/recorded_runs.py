@@ -1,7 +1,7 @@
 """Reads recorded runs as the commands do."""
 
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observations
 
 __all__ = ["read_run"]

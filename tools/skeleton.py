@@ -36,7 +36,7 @@ KINDS = {
     ),
     "importer": (
         "change `recognises` and `read` to the format, and put a file that the trainer has written into the test",
-        "add it to IMPORTERS in monitor_server/importers/search.py, before the formats whose content proves nothing",
+        "add it to IMPORTERS in monitor_server/importers/search/known_formats.py, before the formats without a proof",
         "add a row to docs/importers.md",
     ),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from monitor_server.importers.protocol import LogError
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.signal_names import SIGNALS
 from monitor_server.log_check.examination import Outcome, examine
 from monitor_server.log_check.reports.terminal import print_report

@@ -12,7 +12,7 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.examination import Examination, Examiner
 from monitor_server.log_check.watched_run import WatchedRun

@@ -19,7 +19,7 @@ from monitor_server.access.callers import Caller, Scope
 from monitor_server.access.keys.administration import create_key
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
 from monitor_server.log_check.examination import examine

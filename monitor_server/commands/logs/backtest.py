@@ -17,7 +17,7 @@ from monitor_server.detection.protocol import Severity
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.backtest import backtest, summarise
 from monitor_server.log_check.reports.document import spell_non_finite

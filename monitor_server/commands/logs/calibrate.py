@@ -37,7 +37,7 @@ from monitor_server.detection.protocol import Observation
 from monitor_server.durations import HOUR_SECONDS
 from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.log_check.reports.wording import size
 

@@ -23,7 +23,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, RecordedLog, without_steps
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.log_check.examination import Examination, Outcome, examine
 from monitor_server.log_check.growing_log import follow
 from monitor_server.log_check.reports.document import document

@@ -23,7 +23,7 @@ from monitor_server.commands.terminal import error, printable, say
 from monitor_server.detection.protocol import Observation
 from monitor_server.importers.mapping import NameMapping, name_unread_keys, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog, without_steps
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
 from trainer_hooks import wire

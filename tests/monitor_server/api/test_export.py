@@ -24,7 +24,7 @@ from monitor_server.commands.main import main
 from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.http_server.read_limits import MAX_EXPORTS, MAX_EXPORTS_OF_ONE
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.log_check.examination import examine
 from monitor_server.store.repositories.runs import Runs
 from tests.databases import enlarge_configurations, sqlite_only

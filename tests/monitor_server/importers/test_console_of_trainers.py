@@ -14,7 +14,7 @@ import pytest
 
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 
 RAY = "\x1b[36m(entrypoint pid=4711, ip=10.0.0.7)\x1b[0m "

@@ -3,7 +3,7 @@
 import gzip
 import json
 
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from tests.recorded_runs import read_run
 
 

@@ -17,7 +17,7 @@ from monitor_server.importers.formats.delimited import MAX_COLUMNS
 from monitor_server.importers.formats.table_layout import find_layout
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.signal_names import signals_of
 from monitor_server.importers.steps import observe
 

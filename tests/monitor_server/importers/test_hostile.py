@@ -17,7 +17,7 @@ from monitor_server.importers.formats.tensorboard.crc32c import masked_crc32c
 from monitor_server.importers.formats.tensorboard.event_records import next_header
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 
 WRITTEN = Path(__file__).parent / "written/runs.tar.xz"

@@ -10,10 +10,10 @@ import pytest
 
 from monitor_server.commands.logs.check import EXIT_NOT_OBSERVED
 from monitor_server.commands.main import main
-from monitor_server.importers import search
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search import folders
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.log_check import assert_healthy
 from tests.privileges import without_privileges
 
@@ -173,7 +173,7 @@ def test_a_run_of_mlflow_with_a_folder_that_may_not_be_entered_is_refused_with_t
 
 def test_a_search_that_ends_early_says_so_and_reads_no_more(folder, monkeypatch):
     """A folder of millions of files would be read for hours, and a job may not pass on a part of its logs."""
-    monkeypatch.setattr(search, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(folders, "MAX_ENTRIES", 10)
     for name in ("a", "b", "c", "d"):
         (folder / name).mkdir()
         for number in range(6):

@@ -13,7 +13,7 @@ import pytest
 
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 
 WRITTEN = Path(__file__).parent / "written"

@@ -6,7 +6,7 @@ import sqlalchemy
 from monitor_server.access.audit.entries import record_change
 from monitor_server.access.callers import ANYBODY
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.retention.policy import ROWS_PER_SLICE, RetentionPolicy
 from monitor_server.settings import Settings
 from monitor_server.store import tables

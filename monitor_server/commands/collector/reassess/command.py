@@ -37,7 +37,7 @@ from monitor_server.detection.protocol import RULE_PREFIX
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 
 __all__ = ["run"]

@@ -8,7 +8,7 @@ from pyarrow import parquet
 
 from monitor_server.commands.main import main
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 
 HEADING = {"rlvitals_export": 1, "run": "a", "project": "p", "config": {}}
 

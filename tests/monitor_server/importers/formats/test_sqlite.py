@@ -8,7 +8,7 @@ import pytest
 
 from monitor_server.importers.formats import sqlite
 from monitor_server.importers.protocol import LogError, ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observations
 
 

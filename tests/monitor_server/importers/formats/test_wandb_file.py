@@ -6,7 +6,7 @@ import zlib
 
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 
 
