@@ -42,7 +42,7 @@ from monitor_server.notifications.configuration.tables import NotificationFile
 from monitor_server.notifications.delivery.usability import channel_networks, check_usable
 from monitor_server.settings import Settings, environment_variable
 from monitor_server.step_processing.steps.detection import DetectionEngineFactory
-from monitor_server.wiring import build_collector
+from monitor_server.wiring.collector import build_collector
 
 if TYPE_CHECKING:
     from monitor_server.exposition.open_telemetry.exporter import Otlp

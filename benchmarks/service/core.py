@@ -10,7 +10,7 @@ from monitor_server.detection.engine import EngineFactory
 from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import ValidBatch, read_batch
 from monitor_server.settings import Settings
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.database import Store
 from trainer_hooks import wire

@@ -23,7 +23,7 @@ from monitor_server.rules.dry_run import MAX_DRY_RUN_STEPS, dry_run
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.steps import Step

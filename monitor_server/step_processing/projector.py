@@ -25,7 +25,7 @@ from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.scheduling.known_verdicts import KnownVerdicts
 from monitor_server.step_processing.scheduling.retried_runs import RetriedRuns
 from monitor_server.step_processing.scheduling.run_queue import RunQueue
-from monitor_server.step_processing.slices import Projection, SliceResult
+from monitor_server.step_processing.slices.projection import Projection, SliceResult
 from monitor_server.store.database import Store
 from monitor_server.store.repositories.projection_queue import RunBehind
 

@@ -15,7 +15,7 @@ from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.step_processing import log_entries
 from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.run_memory import compacted_runs
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps import waiting
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.database import Store

@@ -19,7 +19,7 @@ from monitor_server.rules.dry_run import dry_run
 from monitor_server.rules.evaluation import RuleTracker
 from monitor_server.rules.known_rules import KnownRules
 from monitor_server.settings import Settings
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.monitor_server.interrupted_stores import crashing
 from tests.store_connections import current_connection

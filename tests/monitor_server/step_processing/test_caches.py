@@ -10,10 +10,11 @@ from monitor_server.ingest.record_log import known_runs, step_shapes
 from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
-from monitor_server.step_processing import ownership, slices
+from monitor_server.step_processing import ownership
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.run_memory import compacted_runs, passed_alerts, signal_positions
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices import computation
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps import waiting
 from monitor_server.step_processing.steps.detection import Tracker
 from trainer_hooks import wire
@@ -88,7 +89,7 @@ def test_a_run_keeps_no_step_of_its_last_slice_in_memory(store, clock, log, proj
         made.append(weakref.ref(context))
         return context
 
-    monkeypatch.setattr(slices, "RunContext", make)
+    monkeypatch.setattr(computation, "RunContext", make)
     for rank in range(RANKS):
         _append(store, log, "r", step=0, rank=rank, now=clock.now)
         assert projection.project(store, wire.run_id("default", "r")) is not None

@@ -9,7 +9,7 @@ from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.ingest.reset import reset_run
 from monitor_server.settings import Settings
 from monitor_server.step_processing.ownership import OWNER_SECONDS
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.monitor_server.interrupted_stores import Between
 from tests.store_connections import current_connection

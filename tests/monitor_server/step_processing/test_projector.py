@@ -14,7 +14,7 @@ from monitor_server.step_processing.ownership import OWNER_SECONDS
 from monitor_server.step_processing.projector import LATE_TICK_SECONDS, Projector
 from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps import budget
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.databases import sqlite_only

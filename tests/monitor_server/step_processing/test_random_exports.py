@@ -16,7 +16,7 @@ from monitor_server.api.export import json_lines, run_pages
 from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport
-from monitor_server.importers.search import find_logs
+from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
 from monitor_server.ingest.validation.validate import read_batch

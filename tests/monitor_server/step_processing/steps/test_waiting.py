@@ -3,7 +3,7 @@
 import pytest
 
 from monitor_server.settings import Settings
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps import waiting
 from monitor_server.step_processing.steps.detection import Tracker
 

@@ -9,7 +9,7 @@ import pytest
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
-from monitor_server.step_processing.slices import Projection
+from monitor_server.step_processing.slices.projection import Projection
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.read_times import ReadTimes
 from tests.monitor_server.interrupted_stores import crashing
