@@ -18,6 +18,7 @@ from monitor_server.store.faults import FaultCounts, concerns_statement, fault_o
 from monitor_server.store.postgresql.connections import (
     postgres_options,
     prepare_postgres,
+    require_own_sessions,
     require_suitable,
 )
 from monitor_server.store.postgresql.listen_notify import NotifyChannel
@@ -89,6 +90,7 @@ class Store:
                 set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
                 with connection.begin():
                     require_suitable(connection)
+                require_own_sessions(engine)
                 open_schema(connection, url)
                 set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:

@@ -50,11 +50,34 @@ OF_SQLITE: Final[dict[int, Fault]] = {
     5: "locked", 6: "locked", 8: "read_only", 10: "disk", 13: "full", 14: "removed"
 }  # fmt: skip
 OF_POSTGRES: Final[dict[str, Fault]] = {
-    "08": "connection", "25006": "read_only", "25P03": "connection", "25P04": "connection", "3F000": "schema",
-    "40": "locked", "42501": "denied", "42703": "schema", "42P01": "schema", "53100": "full", "53300": "connection",
-    "55P03": "locked", "57014": "slow", "57P": "connection", "58030": "disk",
+    "08": "connection", "25006": "read_only", "25P03": "connection", "25P04": "connection", "26": "connection",
+    "3F000": "schema", "40": "locked", "42501": "denied", "42703": "schema", "42P01": "schema", "42P05": "connection",
+    "53100": "full", "53300": "connection", "55P03": "locked", "57014": "slow", "57P": "connection", "58030": "disk",
 }  # fmt: skip
-OF_DEPENDENTS: Final = ("0A000", "2BP01")  # a view uses the column whose type changes, or what is dropped
+CHECK_ADDRESS: Final = (
+    "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "
+    "and database, and that the user may create tables"
+)
+_FOREIGN_TABLES: Final = (
+    "it has what another program has made under a name of our tables; set RLVITALS_DATABASE_URL or --database to a "
+    "database, or a schema (docs/operations.md), that rlvitals has for itself"
+)
+_DEPENDENTS: Final = (
+    "nothing was changed; if something else in the database uses what the migration changes, such as a view that "
+    "somebody has made, drop it, start again, and make it again"
+)
+# What to do about the states of PostgreSQL that keep a database from being opened.
+ADVICE_OF_POSTGRES: Final = {
+    "0A000": _DEPENDENTS,  # a view uses the column whose type changes
+    "2BP01": _DEPENDENTS,  # or what is dropped
+    "3F000": "the search_path of the connection must name a schema that is there: see SHOW search_path, and correct it "
+    "in the options of the address, or of the role or the database (docs/operations.md)",
+    "42501": "the user of RLVITALS_DATABASE_URL must have SELECT, INSERT, UPDATE and DELETE on every table and USAGE "
+    "on the sequences; to make or migrate the tables it must own the database, or own them and have CREATE on their "
+    "schema (docs/operations.md)",
+    "42710": _FOREIGN_TABLES,
+    "42P07": _FOREIGN_TABLES,
+}
 # The errors of the operating system for a file beside a SQLite database.
 OF_SYSTEM: Final[dict[int, Fault]] = {errno.EROFS: "read_only", errno.ENOSPC: "full", errno.EDQUOT: "full"}
 # The driver's classes of errors about a statement and its data, among them a missing right, table or column.
@@ -80,9 +103,13 @@ def fault_of(error: Exception) -> Fault:
 def concerns_statement(error: Exception) -> bool:
     """Return whether an error concerns one statement and its data, and not the database.
 
-    A missing right, table or column concerns the database: somebody has changed it beside the collector.
+    A missing right, table or column concerns the database: somebody has changed it beside the collector. A missing
+    prepared statement concerns the connection: a pooler in between has changed its session.
     """
-    return isinstance(error, OF_STATEMENTS) and fault_of(error) not in ("denied", "schema")
+    is_refused_by_driver = getattr(getattr(error, "orig", None), "sqlstate", None) is None
+    return isinstance(error, OF_STATEMENTS) and (
+        is_refused_by_driver or fault_of(error) not in ("connection", "denied", "schema")
+    )
 
 
 def fault_of_disk(error: OSError) -> Fault:
@@ -110,21 +137,7 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
             "a pooler does not take the options or the transactions of the connection; set RLVITALS_DATABASE_URL to "
             "the address of PostgreSQL itself (docs/scaling.md)"
         )
-    if fault_of(error) == "denied":
-        return (
-            "the user of RLVITALS_DATABASE_URL must have SELECT, INSERT, UPDATE and DELETE on every table and USAGE on "
-            "the sequences; to make or migrate the tables it must own the database, or own them and have CREATE on "
-            "their schema (docs/operations.md)"
-        )
-    uses = (
-        "nothing was changed; if something else in the database uses what the migration changes, such as a view that "
-        "somebody has made, drop it, start again, and make it again"
-    )
-    address = (
-        "check that the server runs and takes connections, that RLVITALS_DATABASE_URL has its address, user, password "
-        "and database, and that the user may create tables"
-    )
-    return uses if getattr(error.orig, "sqlstate", None) in OF_DEPENDENTS else address
+    return ADVICE_OF_POSTGRES.get(getattr(error.orig, "sqlstate", None) or "", CHECK_ADDRESS)
 
 
 def is_of_pooler(error: DBAPIError) -> bool:

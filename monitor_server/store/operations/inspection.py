@@ -12,7 +12,12 @@ from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.database_state import DatabaseState, read_state
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.faults import is_of_pooler, opening_advice
-from monitor_server.store.postgresql.connections import postgres_options, prepare_postgres, require_suitable
+from monitor_server.store.postgresql.connections import (
+    postgres_options,
+    prepare_postgres,
+    require_own_sessions,
+    require_suitable,
+)
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG
 from monitor_server.store.schema.columns import missing_columns
 from monitor_server.store.schema.version import newest_schema
@@ -42,6 +47,7 @@ def inspect_database(url: str) -> DatabaseState | None:
     try:
         with engine.connect() as connection:
             require_suitable(connection)
+            require_own_sessions(engine)
             state = read_state(connection, free_bytes=None if file is None else free_bytes(file))
             if state.schema_version != newest_schema():  # the tables may lack columns
                 return state

@@ -1,6 +1,7 @@
 """Makes connections to PostgreSQL, tests them before they are used again, and limits their time."""
 
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,6 +17,7 @@ __all__ = [
     "given_options",
     "postgres_options",
     "prepare_postgres",
+    "require_own_sessions",
     "require_suitable",
     "without_time_limit",
 ]
@@ -36,12 +38,13 @@ POSTGRES_OPTIONS: Final[dict[str, Any]] = {
 }
 # The default of a server or database may let it answer before a commit is on its disk. The other values stay: they say
 # how many servers a commit must reach.
+# Records are written as arrays of texts, of which one may be missing.
 # The driver reads numbers as text, and another default may round them: a time that was read would equal no stored one.
 # The limit of a whole transaction, of PostgreSQL 17 and later, would end a migration. An older server refuses to start
 # a connection with such an option.
 _SETTINGS: Final = (
     "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false), "
-    "set_config('extra_float_digits', '1', false), "
+    "set_config('extra_float_digits', '1', false), set_config('array_nulls', 'on', false), "
     "CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL "
     "THEN set_config('transaction_timeout', '0', false) END"
 )
@@ -143,6 +146,34 @@ def require_suitable(connection: Connection) -> None:
         raise DatabaseUnusable(
             "the options of a connection must reach PostgreSQL, and they did not, as with a pooler that ignores them; "
             "set RLVITALS_DATABASE_URL or --database to the address of PostgreSQL itself (docs/scaling.md)"
+        )
+
+
+def require_own_sessions(engine: Engine) -> None:
+    """Check that each connection has a session of its own, also behind a pooler; SQLite needs none.
+
+    A pooler gives its clients a process number of its own. In its transaction mode a session is given from client to
+    client, with what the last one has prepared and set.
+
+    Raises:
+        DatabaseUnusable: If two connections share a session.
+    """
+    if engine.dialect.name != "postgresql":
+        return
+    with engine.connect() as one:
+        driver: Any = one.connection.driver_connection
+        if one.scalar(text("SELECT pg_backend_pid()")) == driver.info.backend_pid:
+            return
+        mark = uuid.uuid4().hex
+        one.execute(text("SELECT set_config('rlvitals.session', :mark, false)"), {"mark": mark})
+        one.commit()
+        with engine.connect() as other:
+            found = other.scalar(text("SELECT current_setting('rlvitals.session', true)"))
+    if found == mark:
+        raise DatabaseUnusable(
+            "each connection must have a session of PostgreSQL, and a pooler gives one session to several: it has the "
+            "mode transaction or statement; set RLVITALS_DATABASE_URL or --database to the address of PostgreSQL "
+            "itself, or set the mode session (docs/scaling.md)"
         )
 
 

@@ -12,7 +12,7 @@ import sqlalchemy
 
 from monitor_server.errors import Unavailable
 from monitor_server.store import database
-from monitor_server.store.faults import LOST_SECONDS, FaultCounts, fault_of
+from monitor_server.store.faults import LOST_SECONDS, FaultCounts, concerns_statement, fault_of
 from monitor_server.store.sqlite import connections
 from tests.databases import sqlite_only
 from tests.full_disk import disk_of
@@ -186,3 +186,10 @@ def test_a_lost_connection_is_tried_again_after_a_while():
 def test_a_connection_that_does_not_become_free_is_a_slow_database():
     """All are in use, and none comes back."""
     assert fault_of(sqlalchemy.exc.TimeoutError()) == "slow"
+
+
+def test_a_statement_that_a_pooler_has_lost_is_no_error_of_its_data():
+    """A run would be put into quarantine for it. What the driver itself refuses, such as a NUL, is of the data."""
+    lost, refused = psycopg.errors.InvalidSqlStatementName(), psycopg.DataError()
+    assert not concerns_statement(sqlalchemy.exc.ProgrammingError("", {}, lost))
+    assert concerns_statement(sqlalchemy.exc.DataError("", {}, refused))

@@ -1,8 +1,12 @@
 """The needed properties of a PostgreSQL database are stated at the start and by `rlvitals doctor`, with the remedy."""
 
 import contextlib
+import getpass
+import os
+import shutil
 import socket
 import struct
+import subprocess
 import threading
 
 import psycopg
@@ -11,6 +15,8 @@ import pytest
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.database import Store
 from monitor_server.store.operations.inspection import inspect_database
+from tests.live import eventually
+from tests.ports import reserved_port
 from tests.postgres import create_database, create_password_database
 from tests.store_connections import current_connection
 
@@ -32,6 +38,11 @@ def _written_setting(url, name):
         value = current_connection().exec_driver_sql(f"SHOW {name}").scalar()
     store.close()
     return value
+
+
+def _is_listening(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _refusals(url):
@@ -92,10 +103,61 @@ def test_a_limit_of_whole_transactions_ends_no_migration(postgres):
     assert _written_setting(url, "transaction_timeout") == "0"
 
 
+def test_missing_values_of_arrays_are_written_as_missing_ones(postgres):
+    """Under the other default of a database they would be the text NULL, and records could not be told apart."""
+    assert _written_setting(_create_database_with(postgres, "array_nulls", "off"), "array_nulls") == "on"
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE runs (id int)", "CREATE TYPE steps AS ENUM ('a')"])
+def test_a_database_that_has_our_names_from_another_program_is_refused(statement, postgres):
+    """The user, the address and the rights are all right, so they are not asked for."""
+    url = create_database(postgres)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(statement)
+    with pytest.raises(DatabaseUnusable, match=r"already exists.*that rlvitals has for itself"):
+        Store.open(url)
+
+
+def test_a_search_path_without_a_schema_is_named(postgres):
+    """A list of schemas in one pair of quotes is one name with a comma."""
+    with pytest.raises(DatabaseUnusable, match="search_path of the connection must name a schema"):
+        Store.open(_create_database_with(postgres, "search_path", "lab,public"))
+
+
 def test_a_pooler_that_drops_options_is_refused(postgres):
     """Without them nothing bounds a statement, and its transaction mode breaks prepared statements."""
     for refusal in _refusals(f"{create_database(postgres)}?options=-c%20rlvitals.options%3D"):
         assert "address of PostgreSQL itself" in refusal
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_pooler_is_used_if_it_gives_each_connection_a_session(mode, postgres, tmp_path):
+    """In its transaction mode healthy runs were put into quarantine, because prepared statements were lost."""
+    if shutil.which("pgbouncer") is None and os.environ.get("CI") != "true":
+        pytest.skip("needs pgbouncer: apt-get install pgbouncer")
+    url = create_database(postgres)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        name, port_of_server, user = connection.info.dbname, connection.info.port, connection.info.user
+        connection.execute(f"ALTER DATABASE {name} SET rlvitals.options = 'arrived'")
+    with reserved_port() as port:
+        (tmp_path / "pgbouncer.ini").write_text(
+            f"[databases]\n{name} = host=127.0.0.1 port={port_of_server} user={user}\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
+            f"ignore_startup_parameters = extra_float_digits, options\n"
+        )
+        unprivileged = ["--user", "postgres"] if getpass.getuser() == "root" else []
+        command = ["pgbouncer", "--quiet", *unprivileged, tmp_path / "pgbouncer.ini"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as pooler:
+            try:
+                eventually(lambda: _is_listening(port))
+                pooled = url.replace(f":{port_of_server}/", f":{port}/")
+                if mode == "session":
+                    Store.open(pooled).close()
+                else:
+                    for refusal in _refusals(pooled):
+                        assert "a pooler gives one session to several" in refusal
+            finally:
+                pooler.terminate()
 
 
 @pytest.mark.parametrize(
