@@ -30,6 +30,7 @@ from monitor_server.api.schemas import (
 from monitor_server.api.use_cases.reset_and_delete_runs import reset_stored_run
 from monitor_server.errors import UnknownRun
 from monitor_server.store.repositories.responses import StoredResponse
+from monitor_server.store.repositories.series.columns import Statistic
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 from trainer_hooks.wire import ResponseKind
@@ -96,8 +97,15 @@ def series(
     max_points: Annotated[int, Query(ge=10, le=1_000_000, description="Largest number of points of one signal")] = 1500,
     cursor: Annotated[str | None, Query(pattern=PATTERN, description="`next` of the previous answer")] = None,
     times: Annotated[bool, Query(description="Also return the time at which each step was recorded")] = False,
+    statistic: Annotated[
+        Statistic,
+        Query(
+            description="What is returned of each section of a signal with too many points: the steps with its least "
+            "and its largest number, or the mean of its finite values at its last step, with their number"
+        ),
+    ] = "extremes",
 ) -> Response:
-    """Return signals over steps; for a signal with too many points, the extremes are kept.
+    """Return signals over steps; a signal with too many points is divided into sections.
 
     An answer contains at most 50,000 points. If `next` is set, repeat the request with it as `cursor`: the next answer
     continues where this one ended, possibly in the middle of a signal.
@@ -107,11 +115,18 @@ def series(
     begin = SeriesCursor.parse(cursor)
     part = read_part(
         lambda some: reading.series.read(
-            run_id, some, from_step=from_step, to_step=to_step, max_points=max_points, with_times=times
+            run_id,
+            some,
+            from_step=from_step,
+            to_step=to_step,
+            max_points=max_points,
+            statistic=statistic,
+            with_times=times,
         ),
         names,
         begin=begin,
         max_points=max_points,
+        statistic=statistic,
     )
     return Response(render_part(part), media_type=wire.JSON)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from monitor_server.api.pagination import MAX_NUMBERS
 from monitor_server.store.downsampling import downsample
-from monitor_server.store.repositories.series.columns import Column
+from monitor_server.store.repositories.series.columns import Column, Statistic
 from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["PATTERN", "SeriesCursor", "SeriesPart", "read_part", "render_part"]
@@ -47,7 +47,12 @@ class SeriesPart:
 
 
 def read_part(
-    read: Callable[[Sequence[str]], Sequence[Column]], names: Sequence[str], *, begin: SeriesCursor, max_points: int
+    read: Callable[[Sequence[str]], Sequence[Column]],
+    names: Sequence[str],
+    *,
+    begin: SeriesCursor,
+    max_points: int,
+    statistic: Statistic,
 ) -> SeriesPart:
     """Read signals from a cursor on, up to `MAX_NUMBERS` points.
 
@@ -56,12 +61,13 @@ def read_part(
         names: The requested signals, in order.
         begin: The beginning of the answer.
         max_points: The largest number of points of one signal.
+        statistic: What is shown of a section of a longer signal.
     """
     found: list[Column] = []
     room = MAX_NUMBERS
     for first in range(begin.place, len(names), SIGNALS_AT_ONCE):
         for place, whole in enumerate(read(names[first : first + SIGNALS_AT_ONCE]), start=first):
-            column = downsample(whole, max_points=max_points)
+            column = downsample(whole, max_points=max_points, statistic=statistic)
             if place == begin.place:
                 column = column.select(slice(int(np.searchsorted(column.steps, begin.step)), None))
             if room == 0:
@@ -88,6 +94,8 @@ def render_part(part: SeriesPart) -> bytes:
         }
         if column.times is not None:
             item["times"] = _numbers(column.times)
+        if column.counts is not None:
+            item["counts"] = column.counts.tolist()
         items.append(msgspec.Raw(msgspec.json.encode(item)))
     return msgspec.json.encode({"items": items, "next": None if part.next is None else str(part.next)})
 

@@ -146,6 +146,9 @@ class SeriesItem(Schema):
     steps: list[int]
     values: list[float]
     times: list[Time] | None = None  # the time at which each step was recorded, Unix seconds, if requested
+    counts: list[int] | None = (
+        None  # the number of finite values of which each value is the mean, if means are requested
+    )
 
 
 class StepItem(Schema):

@@ -1,13 +1,14 @@
 """Signals of many steps as compressed columns, with summaries of short blocks for charts that show them all.
 
 A chunk contains the newest attempt's value of every step in a range. Unobserved steps contain the mark
-`step_signals.ABSENT`. A block is 64 rows of a chunk. Its summary contains its least and its largest value, and the
-places of both and of the first NaN.
+`step_signals.ABSENT`. A block is 64 rows of a chunk. Its summary contains its least and its largest value, the places
+of both and of the first NaN, and the number and the mean of its finite values.
 """
 
 import struct
 import threading
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import zstandard
@@ -19,6 +20,7 @@ __all__ = [
     "BLOCK_ROWS",
     "DAMAGE",
     "SUMMARY",
+    "Points",
     "decode_floats",
     "decode_steps",
     "decode_times",
@@ -27,20 +29,24 @@ __all__ = [
     "encode_steps",
     "encode_times",
     "read_extremes",
+    "read_means",
     "read_values",
     "summarise",
 ]
 
 BLOCK_ROWS = 64
 NOWHERE = np.uint16(0xFFFF)
-# Earlier versions stored the number of the values in the first bytes, and their mean in the last ones.
+# Some earlier versions stored zero for the number and the mean; others counted the values that are not finite, too.
 SUMMARY = np.dtype(
-    {
-        "names": ["at_minimum", "at_maximum", "at_nan", "minimum", "maximum"],
-        "formats": ["<u2", "<u2", "<u2", "<f8", "<f8"],
-        "offsets": [2, 4, 6, 8, 16],
-        "itemsize": 32,
-    }
+    [
+        ("count", "<u2"),
+        ("at_minimum", "<u2"),
+        ("at_maximum", "<u2"),
+        ("at_nan", "<u2"),
+        ("minimum", "<f8"),
+        ("maximum", "<f8"),
+        ("mean", "<f8"),
+    ]
 )
 STEP = np.dtype("<i8")
 # A compressed blob begins with the byte 0x28 of zstd.
@@ -52,6 +58,14 @@ _thread = threading.local()
 MAX_BLOB_BYTES = 2**20
 DAMAGE = (zstandard.ZstdError, ValueError)
 """The errors that decoding raises for damaged bytes."""
+
+
+class Points(NamedTuple):
+    """The places of some rows and the values there; ``counts`` if a value is the mean of so many finite values."""
+
+    places: NDArray[np.int64]
+    values: NDArray[np.float64]
+    counts: NDArray[np.int64] | None = None
 
 
 def encode_steps(steps: NDArray[np.int64]) -> bytes:
@@ -125,7 +139,7 @@ def encode_column(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> b
     return encode_floats(bits.view(FLOAT))
 
 
-def read_values(encoded: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def read_values(encoded: Sequence[tuple[int, int, bytes]]) -> Points:
     """Decode a signal of some chunks into the places of its observed values, and the values.
 
     Args:
@@ -141,7 +155,7 @@ def read_values(encoded: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.i
     values = np.concatenate(parts)
     places = np.concatenate([offset + np.arange(rows) for offset, rows, _ in encoded])
     observed = values.view(BITS) != ABSENT
-    return places[observed], values[observed]
+    return Points(places[observed], values[observed])
 
 
 def summarise(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes:
@@ -160,26 +174,26 @@ def summarise(values: NDArray[np.float64], observed: NDArray[np.bool_]) -> bytes
         at = (is_number & (values == found)).argmax(axis=1)
         blocks[name] = np.where(has_numbers, values[np.arange(len(blocks)), at], np.nan)
         blocks[f"at_{name}"] = np.where(has_numbers, begins + at, NOWHERE)
+    is_finite = observed & np.isfinite(values)
+    blocks["count"] = is_finite.sum(axis=1)
+    # Divided before they are summed: the sum of the largest floats is infinite.
+    blocks["mean"] = (np.where(is_finite, values, 0.0) / np.maximum(blocks["count"], 1)[:, None]).sum(axis=1)
     return blocks.tobytes()
 
 
-def read_extremes(summaries: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def read_extremes(summaries: Sequence[tuple[int, int, bytes]]) -> Points | None:
     """Return extremes and first NaNs of the blocks of a signal of some chunks; the input is that of `read_values`.
+
+    Returns:
+        None if an extreme is infinite: the summary does not have the largest or the least number beside it.
 
     Raises:
         ValueError: If the number of rows does not fit a summary.
     """
-    counts = [-(-rows // BLOCK_ROWS) for _, rows, _ in summaries]
-    if [len(blob) for _, _, blob in summaries] != [count * SUMMARY.itemsize for count in counts]:
-        raise ValueError("a chunk must have a summary for each block of its rows")
-    blocks = np.frombuffer(b"".join([blob for _, _, blob in summaries]), dtype=SUMMARY)
-    offsets, rows = (np.repeat([each[place] for each in summaries], counts) for place in (0, 1))
-    begins = BLOCK_ROWS * (np.arange(len(blocks)) - np.repeat(np.cumsum(counts) - counts, counts))
-    ends = np.minimum(begins + BLOCK_ROWS, rows)
+    blocks, offsets, _ = _read_blocks(summaries)
+    if np.isinf(blocks["minimum"]).any() or np.isinf(blocks["maximum"]).any():
+        return None
     least, largest, nan = (blocks[name].astype(np.int64) for name in ("at_minimum", "at_maximum", "at_nan"))
-    for at in (least, largest, nan):
-        if (((at < begins) | (at >= ends)) & (at != NOWHERE)).any():
-            raise ValueError("a summary must name rows of its block")
     ascends = least <= largest
     places = np.stack([np.minimum(least, largest), np.maximum(least, largest)], axis=1)
     values = np.where(np.stack([ascends, ~ascends], axis=1), blocks["minimum"][:, None], blocks["maximum"][:, None])
@@ -191,4 +205,41 @@ def read_extremes(summaries: Sequence[tuple[int, int, bytes]]) -> tuple[NDArray[
         values = np.append(values, np.full(int(has_nan.sum()), np.nan))
         order = np.argsort(places)
         places, values = places[order], values[order]
-    return places, values
+    return Points(places, values)
+
+
+def read_means(summaries: Sequence[tuple[int, int, bytes]]) -> Points | None:
+    """Return the mean of the finite values of each block, at the block's last row; the input is that of `read_values`.
+
+    A block without a finite value is left out.
+
+    Returns:
+        None if a summary, of an earlier version, has no mean.
+
+    Raises:
+        ValueError: If the number of rows does not fit a summary.
+    """
+    blocks, offsets, ends = _read_blocks(summaries)
+    has_mean = blocks["count"] > 0
+    if (np.isfinite(blocks["minimum"]) & ~has_mean).any():
+        return None
+    counts = blocks["count"].astype(np.int64)
+    return Points((offsets + ends - 1)[has_mean], blocks["mean"][has_mean], counts[has_mean])
+
+
+def _read_blocks(
+    summaries: Sequence[tuple[int, int, bytes]],
+) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the blocks of some chunks, the place of the first row of each one's chunk, and its end in the chunk."""
+    counts = [-(-rows // BLOCK_ROWS) for _, rows, _ in summaries]
+    if [len(blob) for _, _, blob in summaries] != [count * SUMMARY.itemsize for count in counts]:
+        raise ValueError("a chunk must have a summary for each block of its rows")
+    blocks = np.frombuffer(b"".join([blob for _, _, blob in summaries]), dtype=SUMMARY)
+    offsets, rows = (np.repeat([each[place] for each in summaries], counts) for place in (0, 1))
+    begins = BLOCK_ROWS * (np.arange(len(blocks)) - np.repeat(np.cumsum(counts) - counts, counts))
+    ends = np.minimum(begins + BLOCK_ROWS, rows)
+    for name in ("at_minimum", "at_maximum", "at_nan"):
+        at = blocks[name].astype(np.int64)
+        if (((at < begins) | (at >= ends)) & (at != NOWHERE)).any():
+            raise ValueError("a summary must name rows of its block")
+    return blocks, offsets, ends

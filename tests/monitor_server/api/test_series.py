@@ -27,24 +27,44 @@ def test_a_short_series_is_given_whole():
     assert downsample(column, max_points=10) is column
 
 
-@given(values=st.lists(st.floats(allow_nan=False), min_size=11, max_size=400), max_points=st.integers(10, 50))
+@given(values=st.lists(st.floats(), min_size=11, max_size=400), max_points=st.integers(10, 50))
 def test_extremes_and_ends_are_kept(values, max_points):
-    """At most so many points, in order, among them the first, the last, the least and the largest."""
+    """At most so many points, in order, each a true one, among them the first, the last and each kind of no number.
+
+    So are the least, the largest and the newest number, whatever stands beside them.
+    """
     thin = downsample(_column(values), max_points=max_points)
     assert len(thin.steps) <= max_points
     assert list(thin.steps) == sorted(set(thin.steps.tolist()))
-    assert (thin.values[0], thin.values[-1]) == (values[0], values[-1])
-    assert {min(values), max(values)} <= set(thin.values.tolist())
-    assert all(
-        values[step // 3] == value for step, value in zip(thin.steps.tolist(), thin.values.tolist(), strict=True)
-    )
+    np.testing.assert_array_equal(thin.values, [values[step // 3] for step in thin.steps.tolist()])
+    assert (thin.steps[0], thin.steps[-1]) == (0, 3 * (len(values) - 1))
+    assert set(map(str, thin.values[~np.isfinite(thin.values)])) == {str(v) for v in values if not math.isfinite(v)}
+    numbers, kept = [value for value in values if math.isfinite(value)], thin.values[np.isfinite(thin.values)]
+    assert not numbers or (min(numbers), max(numbers), numbers[-1]) == (kept.min(), kept.max(), kept[-1])
 
 
-def test_a_single_nan_is_not_thinned_away():
-    """A single NaN among a thousand values is still in the thinned series."""
-    values = [float(number) for number in range(1000)]
-    values[617] = math.nan
-    assert np.isnan(downsample(_column(values), max_points=20).values).any()
+def test_many_nans_leave_most_places_to_the_numbers():
+    """With a NaN in every hundredth step of a long run, a fourth of the points at most are NaN."""
+    values = np.sin(np.arange(10_000))
+    values[::100], values[5_001] = math.nan, 80.0
+    thin = downsample(_column(values), max_points=200)
+    assert len(thin.steps) > 190
+    assert 0 < np.isnan(thin.values).sum() <= 50
+    assert 80.0 in thin.values
+
+
+@given(values=st.lists(st.floats(width=32), min_size=11, max_size=400), max_points=st.integers(10, 50))
+def test_means_hold_every_number(values, max_points):
+    """At most so many means, the last one at the last step; weighted by their counts they give the mean of all."""
+    means = downsample(_column(values), max_points=max_points, statistic="mean")
+    numbers = [value for value in values if math.isfinite(value)]
+    assert len(means.steps) <= max_points
+    assert means.steps[-1] == 3 * (len(values) - 1)
+    assert means.counts.sum() == len(numbers)
+    assert np.isfinite(means.values).tolist() == (means.counts > 0).tolist()
+    held = means.counts > 0
+    total = math.fsum(means.values[held] * means.counts[held])
+    assert total == pytest.approx(math.fsum(numbers), rel=1e-9, abs=1e-9 * max(map(abs, numbers), default=0.0))
 
 
 def test_series_are_cut_and_thinned_by_the_query(collector, run_name):
@@ -57,6 +77,20 @@ def test_series_are_cut_and_thinned_by_the_query(collector, run_name):
     assert [item["signal"] for item in second] == ["a", "b"]
     assert len(collector.get(path, signals="a", max_points=10)["items"][0]["steps"]) <= 10
     assert collector.get(path, signals="none")["items"] == [{"signal": "none", "steps": [], "values": []}]
+
+
+def test_means_are_returned_if_asked_for(collector, run_name):
+    """The mean of the finite values of each section, at its last step, with their number; a short signal is whole."""
+    values = [1.0, "NaN", 3.0, *range(4, 21)]
+    run_id = collector.run(run=run_name, records=[{"step": at, "scalars": {"a": v}} for at, v in enumerate(values)])
+    path = f"/runs/{run_id}/series"
+    (means,) = collector.get(path, signals="a", statistic="mean", max_points=10, times=True)["items"]
+    assert means["steps"] == [*range(1, 20, 2)]
+    assert means["values"] == [1.0, *(step + 0.5 for step in range(3, 20, 2))]
+    assert means["counts"] == [1] + [2] * 9
+    assert len(means["times"]) == 10
+    (whole,) = collector.get(path, signals="a", statistic="mean", to_step=2)["items"]
+    assert whole == {"signal": "a", "steps": [0, 1, 2], "values": [1.0, "NaN", 3.0], "counts": [1, 0, 1]}
 
 
 def test_a_signal_that_comes_later_or_pauses_has_only_its_own_steps(collector, run_name):

@@ -59,7 +59,9 @@ WRITES = st.lists(
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(writes=WRITES, stride=st.integers(1, 7), values=st.lists(st.floats(), min_size=61, max_size=61))
 def test_summaries_hold_what_a_naive_reading_finds(store, monkeypatch, writes, stride, values):
-    """Every point is a true one with its time, and each signal's least, largest and a NaN are among them.
+    """Every point is a true one with its time, and each signal's least and largest number and a NaN are among them.
+
+    Means are of all numbers.
 
     Steps of one stride are rewound, mended and joined by late ones afterwards, so that regular and irregular chunks
     stand beside each other.
@@ -79,16 +81,24 @@ def test_summaries_hold_what_a_naive_reading_finds(store, monkeypatch, writes, s
             if compacts:
                 _compact(repositories, run_id, newest_step=64)
         found = repositories.series.read(run_id, NAMES, max_points=10, with_times=True)
+        means = repositories.series.read(run_id, NAMES, max_points=10, statistic="mean")
     assert [column.signal for column in found] == NAMES
     newest = {step: given for (step, _), given in sorted(truth.items())}
-    for column in found:
+    for column, mean in zip(found, means, strict=True):
         wanted = {step: given[column.signal] for step, given in newest.items() if column.signal in given}
         points = dict(zip(column.steps.tolist(), column.values.tolist(), strict=True))
         assert list(points) == sorted(points)
         assert column.times.tolist() == [step / 3 for step in points]
         np.testing.assert_array_equal(list(points.values()), [wanted[step] for step in points])
-        numbers = [value for value in wanted.values() if not math.isnan(value)]
+        numbers = [value for value in wanted.values() if math.isfinite(value)]
         assert not numbers or {min(numbers), max(numbers)} <= set(points.values())
+        counts = np.isfinite(mean.values) if mean.counts is None else mean.counts
+        assert counts.sum() == len(numbers)
+        wholes = np.where(counts > 0, mean.values, 0.0) * (counts / max(len(numbers), 1))
+        assert wholes.sum() == pytest.approx(
+            math.fsum(value / len(numbers) for value in numbers),
+            abs=1e-9 * max(map(abs, numbers), default=0.0),
+        )
         assert any(map(math.isnan, points.values())) == any(map(math.isnan, wanted.values()))
 
 
@@ -174,14 +184,48 @@ def test_a_chart_of_many_steps_reads_summaries_and_keeps_the_extremes(store, fil
     """Fewer points than steps are read, and the spike, the NaN and the infinity are among them."""
     monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
     with store.read() as repositories:
-        (column,) = repositories.series.read(filled, ["a"], max_points=24)
-    assert len(column.steps) < 80
+        (column,) = repositories.series.read(filled, ["a"], to_step=110, max_points=24)
+    assert len(column.steps) < 55
     thin = dict(zip(*(part.tolist() for part in (column.steps, column.values)), strict=True))
-    assert (thin[83], thin[117]) == (50.0, -math.inf)
+    assert thin[83] == 50.0
     assert math.isnan(thin[96])
     shown = downsample(column, max_points=24)
     assert 50.0 in shown.values
     assert len(shown.steps) <= 24
+
+
+def test_an_infinity_hides_no_extreme_of_its_block(store, filled, monkeypatch):
+    """The least number of the block of -∞ is read as well: a summary has only one of the two."""
+    monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
+    with store.read() as repositories:
+        (column,) = repositories.series.read(filled, ["a"], max_points=24)
+    thin = dict(zip(*(part.tolist() for part in (column.steps, column.values)), strict=True))
+    assert (thin[117], thin[118]) == (-math.inf, math.sin(118 / 20))
+
+
+@pytest.mark.parametrize("counts", ["kept", "of an earlier version"])
+def test_a_chart_of_many_steps_reads_means_of_blocks(store, filled, monkeypatch, counts):
+    """One point for each 8 steps, of the 158 numbers; all values where an earlier version stored no means."""
+    monkeypatch.setattr(reading, "ROWS_PER_POINT", 4)
+    monkeypatch.setattr(chunks, "BLOCK_ROWS", 8)
+    with store.write() as repositories:
+        if counts != "kept":
+            for first_step, blob in (
+                current_connection()
+                .execute(select(tables.chunk_values.c.first_step, tables.chunk_values.c.summary))
+                .all()
+            ):
+                blocks = np.frombuffer(blob, dtype=chunks.SUMMARY).copy()
+                blocks["count"], blocks["mean"] = 0, 0.0
+                here = tables.chunk_values.c.first_step == first_step
+                current_connection().execute(update(tables.chunk_values).where(here).values(summary=blocks.tobytes()))
+        (means,) = repositories.series.read(filled, ["a"], max_points=24, statistic="mean")
+    values = np.sin(np.arange(160) / 20)
+    values[83], values[96], values[117] = 50.0, 0.0, 0.0
+    held = np.isfinite(means.values) if means.counts is None else means.counts
+    assert (len(means.steps) < 40) == (counts == "kept")
+    assert held.sum() == 158
+    assert np.nansum(np.where(held > 0, means.values, np.nan) * held) == pytest.approx(values.sum())
 
 
 @pytest.mark.parametrize("max_points", [None, 24])
@@ -258,7 +302,7 @@ def test_a_blob_that_declares_any_size_is_damaged():
 
 
 def test_a_block_says_where_its_extremes_are():
-    """Of [3, NaN, -1, inf, absent, 2] the least is -1 at 2, the largest inf at 3, and the first NaN at 1.
+    """Of [3, NaN, -1, inf, absent, 2] the least is -1 at 2, the largest inf at 3, and the first NaN at 1; 3 are finite.
 
     Where all numbers of a block are infinite, no other value takes their place.
     """
@@ -267,6 +311,7 @@ def test_a_block_says_where_its_extremes_are():
     (block,) = np.frombuffer(chunks.summarise(values, observed), dtype=chunks.SUMMARY)
     assert (block["minimum"], block["maximum"]) == (-1.0, np.inf)
     assert (block["at_minimum"], block["at_maximum"], block["at_nan"]) == (2, 3, 1)
+    assert (block["count"], block["mean"]) == (3, pytest.approx(4 / 3))
     values[:4] = [0.0, np.nan, np.inf, np.inf]
     observed[[0, 5]] = False
     (block,) = np.frombuffer(chunks.summarise(values, observed), dtype=chunks.SUMMARY)

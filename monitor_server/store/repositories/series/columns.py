@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Column", "join_columns"]
+__all__ = ["Column", "Statistic", "join_columns"]
+
+Statistic = Literal["extremes", "mean"]
+"""What a plot shows of a section of many steps: the least and the largest value, or the mean of the finite ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,17 +22,22 @@ class Column:
         steps: int64 [n], ascending.
         values: float64 [n].
         times: Unix seconds, float64 [n]; None if they were not requested.
+        counts: If the values are means, of how many finite values each is one, int64 [n].
     """
 
     signal: str
     steps: NDArray[np.int64]
     values: NDArray[np.float64]
     times: NDArray[np.float64] | None = None
+    counts: NDArray[np.int64] | None = None
 
     def select(self, places: "NDArray[np.int64] | NDArray[np.bool_] | slice") -> "Column":
         """Return some of its points."""
         times = None if self.times is None else self.times[places]
-        return Column(signal=self.signal, steps=self.steps[places], values=self.values[places], times=times)
+        counts = None if self.counts is None else self.counts[places]
+        return Column(
+            signal=self.signal, steps=self.steps[places], values=self.values[places], times=times, counts=counts
+        )
 
 
 def join_columns(name: str, pieces: Sequence[Column], *, first_step: int, last_step: int, with_times: bool) -> Column:
@@ -41,8 +50,17 @@ def join_columns(name: str, pieces: Sequence[Column], *, first_step: int, last_s
         steps=numbers,
         values=np.concatenate([nothing, *(piece.values for piece in pieces)]),
         times=np.concatenate([nothing, *times]) if with_times else None,
+        counts=_join_counts(pieces),
     )
     if not (numbers[1:] > numbers[:-1]).all():
         joined = joined.select(np.argsort(numbers, kind="stable"))
     begin, end = np.searchsorted(joined.steps, [first_step, last_step + 1])
     return joined if end - begin == len(numbers) else joined.select(slice(int(begin), int(end)))
+
+
+def _join_counts(pieces: Sequence[Column]) -> NDArray[np.int64] | None:
+    """Return the counts of the pieces of a signal; None if no piece has means."""
+    if all(piece.counts is None for piece in pieces):
+        return None
+    counts = [np.isfinite(piece.values).astype(np.int64) if piece.counts is None else piece.counts for piece in pieces]
+    return np.concatenate(counts)

@@ -7,10 +7,10 @@ from operator import itemgetter
 
 from sqlalchemy import Connection, bindparam, select
 
-from monitor_server.store.encoding.chunks import DAMAGE, read_extremes, read_values
+from monitor_server.store.encoding.chunks import DAMAGE, Points, read_extremes, read_means, read_values
 from monitor_server.store.encoding.step_signals import columns
 from monitor_server.store.repositories.series.chunk_rows import ChunkRows, DamagedChunks
-from monitor_server.store.repositories.series.columns import Column, join_columns
+from monitor_server.store.repositories.series.columns import Column, Statistic, join_columns
 from monitor_server.store.repositories.series.step_rows import read_step_rows
 from monitor_server.store.statements import fetch_tuples
 from monitor_server.store.tables import chunk_values, signals
@@ -50,6 +50,7 @@ class Series:
         from_step: int | None = None,
         to_step: int | None = None,
         max_points: int | None = None,
+        statistic: Statistic = "extremes",
         with_times: bool = False,
     ) -> list[Column]:
         """Return signals without the steps at which they were not observed; unknown ones are empty.
@@ -60,7 +61,8 @@ class Series:
             from_step: The first step.
             to_step: The last step.
             max_points: The number of points of a signal that a chart shows. If a run has many times more, the extremes
-                and NaNs of every 64 steps are returned instead of all values.
+                and NaNs of every 64 steps, or their mean, are returned instead of all values.
+            statistic: Which of the two.
             with_times: Whether to read the time of each step, which costs as much as one more signal.
         """
         asked = {"run": run_id, "names": list(names)}
@@ -69,7 +71,7 @@ class Series:
         damaged: set[int] = set()
         while True:
             rows = ChunkRows.read(self._connection, run_id, low, high, damaged)
-            by_summary = max_points is not None and rows.count > ROWS_PER_POINT * max_points
+            by_summary = statistic if max_points is not None and rows.count > ROWS_PER_POINT * max_points else None
             try:
                 compacted = self._read_compacted(run_id, positions, rows, by_summary=by_summary, with_times=with_times)
             except DamagedChunks as found:
@@ -91,12 +93,19 @@ class Series:
         ]
 
     def _read_compacted(
-        self, run_id: str, positions: dict[str, int], rows: ChunkRows, *, by_summary: bool, with_times: bool
+        self,
+        run_id: str,
+        positions: dict[str, int],
+        rows: ChunkRows,
+        *,
+        by_summary: Statistic | None,
+        with_times: bool,
     ) -> dict[str, list[Column]]:
-        """Read the compacted values of signals."""
+        """Read the compacted values of signals, or what the summaries have; all values where these do not have it."""
         if not rows.first_steps or not positions:
             return {}
-        read = read_extremes if by_summary else read_values
+        read: Callable[[Sequence[tuple[int, int, bytes]]], Points | None]
+        read = {None: read_values, "extremes": read_extremes, "mean": read_means}[by_summary]
         times = rows.read_times(self._connection, run_id) if with_times else None
         extents = {
             first: (begin, end - begin)
@@ -111,23 +120,29 @@ class Series:
         fetched = fetch_tuples(self._connection, _SUMMARIES if by_summary else _VALUES, asked)
         by_position = {value: name for name, value in positions.items()}
         found: dict[str, list[Column]] = {}
+        unread: dict[str, int] = {}
         for position, group in groupby(fetched, key=itemgetter(0)):
             encoded = [(*extents[first], blob) for _, first, blob in group if first in extents]
             if not encoded:
                 continue
             try:
-                places, values = read(encoded)
+                points = read(encoded)
             except DAMAGE:
                 starts = {begin: first for first, (begin, _) in extents.items()}
                 raise DamagedChunks({starts[each[0]] for each in encoded if _is_damaged(read, each)}) from None
+            name = by_position[position]
+            if points is None:
+                unread[name] = position
+                continue
             column = Column(
-                signal=by_position[position],
-                steps=rows.steps_at(places),
-                values=values,
-                times=None if times is None else times[places],
+                signal=name,
+                steps=rows.steps_at(points.places),
+                values=points.values,
+                times=None if times is None else times[points.places],
+                counts=points.counts,
             )
-            found[column.signal] = [column]
-        return found
+            found[name] = [column]
+        return found | self._read_compacted(run_id, unread, rows, by_summary=None, with_times=with_times)
 
     def _not_compacted(
         self, run_id: str, positions: dict[str, int], gaps: Sequence[tuple[int, int]], *, with_times: bool
