@@ -334,10 +334,11 @@
   function extend(graph, steps) {
     const line = graph.data[0];
     const { signal } = line.meta;
-    const average = graph.data.findIndex((trace) => trace.meta.role === "average");
+    const averageAt = graph.data.findIndex((trace) => trace.meta.role === "average");
+    const average = graph.data[averageAt];
     const x = [];
     const y = [];
-    const smooth = [];
+    const smooth = { x: [], y: [] };
     const marks = [];
     const { extendedMarks, lastDrawn, longerLine, put } = window.rlvitals.figure;
     let height = lastDrawn(line.y);
@@ -351,8 +352,11 @@
       if (number) number.dataset.number = step.signals[signal] ?? number.dataset.number;
       const value = step.signals[signal];
       const isDrawn = typeof value === "number" && (settings.scale !== "log" || value > 0);
-      if (average >= 0 && typeof value === "number") smooth.push(next(graph.data[average].meta, Math.max(place - last, 0), value));
-      else smooth.push(null);
+      if (average && step.step > average.meta.last_step) {
+        average.meta.last_step = step.step;
+        smooth.x.push(place);
+        smooth.y.push(typeof value === "number" ? next(average.meta, place, value) : null);
+      }
       if (isDrawn && isLeftOut(graph, place, value)) askForOutgrown(graph);
       if (isDrawn) height = value;
       else marks.push({ step: place, value, height: height ?? 1 });
@@ -364,7 +368,7 @@
     const columns = longerLine(line, x, y);
     const changed = new Map([[0, columns]]);
     if (marks.length) changed.set(1, extendedMarks(graph.data[1], marks));
-    if (average >= 0) changed.set(average, { x: columns.x, y: graph.data[average].y.concat(smooth) });
+    if (average) changed.set(averageAt, { x: average.x.concat(smooth.x), y: average.y.concat(smooth.y) });
     put(graph, changed, {});
   }
 
@@ -387,10 +391,11 @@
   }
 
   /* The moving average one value further, as in dashboard/figures/curves/smoothing.py. */
-  function next(state, distance, value) {
-    const decay = state.smoothing ** (distance / state.unit);
+  function next(state, place, value) {
+    const decay = state.smoothing ** (Math.max(place - state.last, 0) / state.unit);
     state.total = state.total * decay + value;
     state.weight = state.weight * decay + 1;
+    state.last = place;
     if (!Number.isFinite(state.total)) Object.assign(state, { total: value, weight: 1 });
     return state.total / state.weight;
   }

@@ -73,16 +73,19 @@
     };
   }
 
-  /* The moving average over the steps by which its line is longer. */
+  /* The moving average over the steps after its own last one, which is not a point of its line. */
   function extendedAverage(average, line) {
     const { meta } = average;
+    const x = average.x.concat();
     const y = average.y.concat();
-    for (let at = y.length; at < line.x.length; at += 1) {
-      const isDrawn = line.y[at] !== null;
-      const mean = isDrawn ? window.rlvitals.panels.nextAverage(meta, line.x[at] - line.x[at - 1], line.y[at]) : null;
+    line.x.forEach((step, at) => {
+      if (step <= meta.last_step) return;
+      meta.last_step = step;
+      const mean = line.y[at] === null ? null : window.rlvitals.panels.nextAverage(meta, step, line.y[at]);
+      x.push(step);
       y.push(mean > 0 || !meta.is_log ? mean : null);
-    }
-    return { x: line.x, y };
+    });
+    return { x, y };
   }
 
   /* The zoom, or the range from the first step to the last, which Plotly shows after the next draw. */

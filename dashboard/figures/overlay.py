@@ -4,7 +4,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from statistics import median
 from typing import Final, TypeVar
@@ -53,19 +53,29 @@ HIGHEST: Final = int(-math.log2(SHORT)) + 1  # the highest layer in which a line
 MARGIN: Final = {"l": 56, "r": 12, "t": 8, "b": 40, "pad": 0}
 
 Figure = dict[str, object]
-Points = list[tuple[float, float]]
 Curve = Sequence[tuple[float, float | None]]
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A run among those that are compared; ``place`` is its number, which gives its colour."""
+    """A run among those that are compared.
+
+    Attributes:
+        run: The run.
+        phases: Its phases, oldest first.
+        series: Its signals, thinned to their extremes.
+        place: Its number, which gives its colour.
+        means: The means of sections of its signals, if they are averaged; the series, where nothing was thinned.
+        began: The time of its first step, Unix seconds, if the axis is time; that of a series, if it is not known.
+    """
 
     run: RunDetail
     phases: Sequence[PhaseItem]
     series: Mapping[str, SeriesItem]
     place: int
+    means: Mapping[str, SeriesItem] = field(default_factory=dict)
+    began: float | None = None
 
 
 def style_of(place: int) -> tuple[str, str]:
@@ -127,17 +137,25 @@ def overlay_figure(
         is_grouped: Whether runs whose names differ in the seed alone are one median with its range.
         zoom: The interval of the axis that is drawn, or None for all of it.
     """
-    curves = {run.place: points for run in runs if (points := _points(run, signal, align))}
-    lines = {place: _within(_smooth(points, smoothing), zoom) for place, points in curves.items()}
+    is_averaged = is_grouped or smoothing > 0
+    curves = {
+        run.place: points
+        for run in runs
+        if (points := _curve(run, signal, align, smoothing=smoothing, is_averaged=is_averaged))
+    }
+    lines = {place: _within(points, zoom) for place, points in curves.items()}
+    smoothed = ", smoothed" if smoothing else ""
     if is_log:
         lines = {place: _above_zero(points) for place, points in lines.items()}
     if is_grouped:
-        traces = _draw_groups({place: points for place, points in lines.items() if points}, settings_of(runs))
+        drawn = {place: points for place, points in lines.items() if points}
+        traces = _draw_groups(drawn, settings_of(runs), hover=f"%{{y:.4g}} (median{smoothed})")
     else:
         held = {run.place: run for run in runs}
         longest = _span([point for points in lines.values() for point in points])
         traces = [
             _line(shown_name(held[place].run), place, points, **_standing_out(points, longest))
+            | ({"hovertemplate": "%{y:.4g} (smoothed)"} if smoothing else {})
             for place, points in lines.items()
         ]
     values = [value for points in lines.values() for _, value in points if value is not None]
@@ -182,11 +200,22 @@ def _standing_out(points: Curve, longest: float) -> Figure:
     return layer | {"mode": "lines+markers", "marker": {"size": lone_dots(lone)}} if any(lone) else layer
 
 
-def _points(compared: Compared, signal: str, align: str) -> Points:
+def _curve(
+    compared: Compared, signal: str, align: str, *, smoothing: float, is_averaged: bool
+) -> list[tuple[float, float | None]]:
+    """Return the points of a run's line: its extremes, or means where the line is an average."""
     series = compared.series.get(signal)
-    if series is None:
+    if is_averaged:
+        series = compared.means.get(signal, series)
+    where = [] if series is None else _places(compared, series, align)
+    if series is None or not where:
         return []
-    return list(zip(_places(compared, series, align), series["values"], strict=False))
+    values: Sequence[float | None] = [value if math.isfinite(value) else None for value in series["values"]]
+    if smoothing:
+        counts = series.get("counts")
+        unit = smoothing_unit(where, counts)
+        values = smooth(where, series["values"], smoothing=smoothing, unit=unit, counts=counts).values
+    return list(zip(where, values, strict=True))
 
 
 def _places(compared: Compared, series: SeriesItem, align: str) -> list[float]:
@@ -194,22 +223,15 @@ def _places(compared: Compared, series: SeriesItem, align: str) -> list[float]:
     steps = series["steps"]
     if align == "time":
         times = series.get("times") or []
-        return [(time - times[0]) / 3600 for time in times]
+        began = compared.began
+        return [(time - (times[0] if began is None else began)) / 3600 for time in times]
     if align in ORIGINS:
-        began = origin_step(compared.phases, align)
-        return [] if began is None else [float(step - began) for step in steps]
+        origin = origin_step(compared.phases, align)
+        return [] if origin is None else [float(step - origin) for step in steps]
     if align == "share":
         last = max(1, compared.run.get("last_step") or max(steps, default=1))
         return [step / last for step in steps]
     return [float(step) for step in steps]
-
-
-def _smooth(points: Points, smoothing: float) -> list[tuple[float, float | None]]:
-    where, values = [place for place, _ in points], [value for _, value in points]
-    if not smoothing:
-        return [(place, value if math.isfinite(value) else None) for place, value in points]
-    curve = smooth(where, values, smoothing=smoothing, unit=smoothing_unit(where))
-    return list(zip(where, curve.values, strict=True))
 
 
 def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], **more: object) -> Figure:
@@ -227,7 +249,9 @@ def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], *
     }
 
 
-def _draw_groups(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]]) -> list[Figure]:
+def _draw_groups(
+    curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]], *, hover: str
+) -> list[Figure]:
     """Draw each setting as the median over its seeds, with the range from the least to the largest behind it."""
     ends = [where for points in curves.values() for where, _ in (points[0], points[-1])]
     if not ends:
@@ -246,7 +270,8 @@ def _draw_groups(curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Co
             _line(f"{name} (largest)", number, [(where, max(values)) for where, values in rows], **edge),
             _line(f"{name} (least)", number, [(where, min(values)) for where, values in rows], **edge)
             | {"fill": "tonexty", "fillcolor": f"{colour}2e", "opacity": 0.5},
-            _line(f"{name} ({len(drawn)})", number, [(where, median(values)) for where, values in rows]),
+            _line(f"{name} ({len(drawn)})", number, [(where, median(values)) for where, values in rows])
+            | {"hovertemplate": hover},
         ]
     return traces
 

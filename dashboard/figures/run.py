@@ -52,6 +52,7 @@ def run_figure(
     panels: Sequence[SignalPanel] = PANELS,
     expected: Mapping[str, ExpectedRangeItem] | None = None,
     smoothing: float = 0.0,
+    means: Mapping[str, SeriesItem] | None = None,
     last_step: int = 0,
 ) -> Figure:
     """Draw a run as a plain dict that Plotly reads.
@@ -64,6 +65,7 @@ def run_figure(
         panels: The panels to draw, from the top.
         expected: The ranges of the values of healthy runs, by signal.
         smoothing: The decay of the moving average that is drawn over the values, 0 (none) to 1 (exclusive).
+        means: The means of sections of the signals, if there is smoothing; the values, of those that are not thinned.
         last_step: The run's last step, with which the figure ends if no vital sign is observed.
     """
     head = _head_pixels(marks)
@@ -80,7 +82,7 @@ def run_figure(
         for row in observed
         for line in row.panel.lines
         if line.signal in series
-        for trace in _traces(line, series[line.signal], row, smoothing)
+        for trace in _traces(line, series[line.signal], row, smoothing, (means or series).get(line.signal))
     ]
     return {
         "data": [
@@ -107,18 +109,18 @@ def run_figure(
     }
 
 
-def _traces(line: Line, series: SeriesItem, row: PanelRow, smoothing: float) -> list[Figure]:
+def _traces(line: Line, series: SeriesItem, row: PanelRow, smoothing: float, means: SeriesItem | None) -> list[Figure]:
     """Return the traces of a line; a running sum is smooth already."""
     is_log = row.panel.is_log
     drawn, marks = signal_traces(line, series, axis=str(row.axis), is_log=is_log)
     if not smoothing or line.is_sum:
         return [drawn, marks]
+    averaged = series if means is None else means
     raw, average = with_average(
         drawn,
-        series["steps"],
-        series["values"],
+        averaged["steps"],
+        averaged,
         colour=line.colour,
-        signal=line.signal,
         smoothing=smoothing,
         is_log=is_log,
     )

@@ -53,6 +53,9 @@ def merge(coarse: SeriesItem, fine: SeriesItem) -> SeriesItem:
     held, finer = coarse.get("times"), fine.get("times")
     if held and finer:
         whole["times"] = [*held[:before], *finer, *held[after:]]
+    counts, finer_counts = coarse.get("counts"), fine.get("counts")
+    if counts and finer_counts:
+        whole["counts"] = [*counts[:before], *finer_counts, *counts[after:]]
     return whole
 
 
@@ -62,6 +65,7 @@ def signal_figure(
     view: PanelView,
     phases: Sequence[PhaseItem],
     alerts: Sequence[AlertItem],
+    means: SeriesItem | None = None,
     marks: Sequence[MarkItem] = (),
     expected: ExpectedRangeItem | None = None,
     tokens: TokenAxis | None = None,
@@ -73,6 +77,7 @@ def signal_figure(
         view: Smoothing, axes and zoom.
         phases: The run's phases, oldest first.
         alerts: The run's alerts in any state; pending ones are left out.
+        means: The means of sections of the signal, if the view is smoothed; the values, if they are not thinned.
         marks: The events of the run; the newest are drawn.
         expected: The range of the values of healthy runs, if it is known.
         tokens: The axis by tokens, if the view has that axis.
@@ -80,6 +85,17 @@ def signal_figure(
     marks = marks[-MAX_MARKS:]
     where = places(series, view.axis, tokens)
     traces = _traces(series, where, view)
+    if view.smoothing:
+        averaged = series if means is None else means
+        traces[0], average = with_average(
+            traces[0],
+            places(averaged, view.axis, tokens),
+            averaged,
+            colour=PRIMARY,
+            smoothing=view.smoothing,
+            is_log=view.is_log,
+        )
+        traces.append(average)
     if tokens is not None:
         traces[0]["meta"] |= {"tokens": tokens.signal, "is_total": tokens.is_total}  # type: ignore[operator]  # a dict
     if marks:
@@ -112,18 +128,7 @@ def _traces(series: SeriesItem, where: list[float], view: PanelView) -> list[Fig
     drawn |= {"x": where, "meta": {"role": "line", "signal": series["signal"], "last_step": series["steps"][-1]}}
     by_step = dict(zip(series["steps"], where, strict=True))
     marks["x"] = [by_step[step] for step in marks["x"]]  # type: ignore[attr-defined]  # a list of steps
-    if not view.smoothing:
-        return [drawn, marks]
-    raw, average = with_average(
-        drawn,
-        where,
-        series["values"],
-        colour=PRIMARY,
-        signal=series["signal"],
-        smoothing=view.smoothing,
-        is_log=view.is_log,
-    )
-    return [raw, marks, average]
+    return [drawn, marks]
 
 
 def _move(shapes: Sequence[Figure], series: SeriesItem, where: list[float], view: PanelView) -> list[Figure]:
@@ -194,9 +199,9 @@ def _clip(layout: Figure, seen: Sequence[float], view: PanelView) -> Figure:
     found = inner_range(seen, is_log=view.is_log)
     if found is None:
         return {}
-    ends, beyond = found
+    ends, beyond, count = found
     note = {
-        "text": f"{beyond} point{'' if beyond == 1 else 's'} outside",
+        "text": f"{beyond:,} of {count:,} drawn points outside",
         "xref": "paper",
         "yref": "paper",
         "x": 1,

@@ -159,7 +159,7 @@ def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visi
 
     The figure that the server sends for a zoom is drawn in its final form, and not a second time to fit its values.
     """
-    records = [{"step": step, "scalars": {"reward/mean": float(step % 7)}} for step in range(3000)]
+    records = [{"step": step, "scalars": {"reward/mean": 7.0 * (step % 7 == 0)}} for step in range(3000)]
     run_id = collector.run(run="noisy", records=records)
     page = visit.page
     page.goto(f"{collector.url}/runs/{run_id}")
@@ -177,7 +177,7 @@ def test_the_vital_signs_are_smoothed_and_zoomed_with_the_panels(collector, visi
 
     vitals("!average && line.x.length <= 1500")
     page.locator("#workspace-smoothing").get_by_role("slider").press("End")
-    vitals("average && average.y.length === line.y.length && average.y.every((y) => 1 < y && y < 6 || y === 0)")
+    vitals("average && average.y.slice(50).every((y) => 0.8 < y && y < 1.2)")  # and not that of the extremes, 2
     page.evaluate(
         """() => {
             window.draws = [];
@@ -335,7 +335,7 @@ def test_outliers_are_left_out_by_choice(collector, visit):
     is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] > 1e5")
     visit.page.locator("#workspace-outliers").get_by_text("no outliers").click()
     is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] < 10")
-    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 point outside")
+    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 of 100 drawn points outside")
     assert "outliers=hidden" in visit.page.url
 
 
@@ -350,7 +350,7 @@ def test_outliers_are_computed_anew_where_pushed_values_are_left_out(collector, 
     is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] < 10")
     collector.run(run="drift", records=records[200:])
     is_drawn(visit, "alpha/a", "graph._fullLayout.yaxis.range[1] > 105")
-    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 point outside")
+    expect(visit.page.locator('[data-panel="alpha/a"] .annotation-text')).to_have_text("1 of 400 drawn points outside")
 
 
 def test_no_step_is_left_out_of_what_many_steps_at_once_have_drawn(collector, visit):

@@ -170,6 +170,42 @@ def test_the_seeds_of_a_setting_are_smoothed_before_they_are_joined():
     assert max(smooth[10:]) - min(smooth[10:]) < 0.2  # it begins at the first value
 
 
+def test_what_is_averaged_is_read_as_means(start_collector, texts):
+    """Of 4,000 steps, every twentieth has a spike of 20 on zero, and the last is NaN: all is shown as it is.
+
+    The mean of the signal is 1; that of the least and the largest value of each section is many times more.
+    """
+    live = start_collector()
+    values = [20.0 * (step % 20 == 0) for step in range(4000)]
+    values[2010], values[2011], values[3999] = 50.0, "NaN", "NaN"
+    records = [{"step": step, "scalars": {"reward/mean": value}} for step, value in enumerate(values)]
+    run_id = live.run(run="long-seed0", records=records)
+    for grouped, smoothing in (("seeds", 0.0), ("runs", 0.99), ("seeds", 0.99)):
+        choice = ComparisonChoice.of([run_id], ["reward/mean"], "step", "linear", grouped, smoothing, None)
+        found = asyncio.run(read_comparison(live.url, choice))
+        line = found.figures()["reward/mean"]["data"][-1]
+        shown = [value for value in line["y"][20:] if value is not None]
+        assert sum(shown) / len(shown) == pytest.approx(1.0, abs=0.1)
+        assert ("smoothed" in line["hovertemplate"], "median" in line["hovertemplate"]) == (
+            smoothing > 0,
+            grouped == "seeds",
+        )
+        cells = texts(outcomes(found.runs, {}))
+        assert cells[cells.index("3,999") + 1 :][:2] == ["50", "0"]
+
+
+def test_hours_are_counted_from_the_first_step_of_the_run(start_collector):
+    """A signal that comes an hour later begins at hour 1, whichever other signals are chosen."""
+    live = start_collector()
+    records = [
+        {"step": at, "time": 1e6 + 1800 * at, "scalars": {"a": 1.0} | ({"b": 2.0} if at > 1 else {})} for at in range(4)
+    ]
+    run_id = live.run(run="r", records=records)
+    choice = ComparisonChoice.of([run_id], ["b"], "time", "linear", "runs", 0.0, None)
+    (line,) = asyncio.run(read_comparison(live.url, choice)).figures()["b"]["data"]
+    assert line["x"] == pytest.approx([1.0, 1.5])
+
+
 def test_a_setting_has_one_colour_in_every_chart_and_in_the_legend():
     """This holds for a signal that an earlier setting does not have; the legend names the setting and its seeds."""
     bare = Compared({"id": "0", "name": "bare-seed0", "phase": "healthy", "last_step": 3}, [], {}, 0)

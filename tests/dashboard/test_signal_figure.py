@@ -51,6 +51,22 @@ def test_a_panel_has_raw_values_and_the_average_over_them():
     assert [trace["meta"]["role"] for trace in averaged["data"]] == ["line", "marks", "average"]
 
 
+def test_the_average_of_a_thinned_line_is_that_of_all_its_values():
+    """A point that is the mean of so many values weighs as they do, and the unit is that of all values.
+
+    With s = 0.5 and a unit of 2, at 3 it is (2 × 0.5 × 1 + 4) / (2 × 0.5 + 1).
+    """
+    means = series([1, 3], [1.0, 4.0]) | {"counts": [2, 2]}
+    assert smoothing_unit([1.0, 3.0], [2, 2]) == pytest.approx(2 / 3)
+    curve = smooth([1.0, 3.0], [1.0, 4.0], smoothing=0.5, unit=2.0, counts=[2, 1])
+    assert curve.values == pytest.approx([1.0, (2 * 0.5 * 1.0 + 4.0) / (2 * 0.5 + 1)])
+    view = PanelView(smoothing=0.5)
+    line, _, average = signal_figure(series([0, 3], [0.0, 9.0]), view=view, phases=[], alerts=[], means=means)["data"]
+    assert (line["x"], line["y"]) == ([0, 3], [0.0, 9.0])
+    assert (average["x"], average["y"][0]) == ([1, 3], 1.0)
+    assert (average["meta"]["last_step"], average["meta"]["last"]) == (3, 3.0)
+
+
 def test_a_value_between_two_gaps_has_a_dot():
     """A line without dots would not show it: a reward that is 0 in two of three steps would be an empty log chart."""
     values = [0.5 if step % 3 == 0 else 0.0 for step in range(60)]
@@ -151,7 +167,7 @@ def test_outliers_are_left_out_and_counted():
     layout = signal_figure(series(range(100), values), view=clipped, phases=[], alerts=[])["layout"]
     low, high = layout["yaxis"]["range"]
     assert (low, high) == pytest.approx((0.0, 1.0), abs=0.1)
-    assert layout["annotations"][0]["text"] == "1 point outside"
+    assert layout["annotations"][0]["text"] == "1 of 100 drawn points outside"
     shown = signal_figure(series(range(100), values), view=PanelView(), phases=[], alerts=[])["layout"]
     assert "range" not in shown["yaxis"]
     zoomed = PanelView(is_clipped=True, zoom=(0.0, 50.0))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final, Literal, cast
 from urllib.parse import quote
 
 from dashboard.collector_client.answers import read_as
@@ -122,15 +122,18 @@ class Runs:
         max_points: int = ALL_POINTS,
         steps: tuple[int, int] | None = None,
         times: bool = False,
+        statistic: Literal["extremes", "mean"] = "extremes",
     ) -> dict[str, SeriesItem]:
         """Read the signals that were observed, by name.
 
         Args:
             run_id: The run.
             signals: Names of signals.
-            max_points: At most this many points of each; the extremes are kept.
+            max_points: At most this many points of each.
             steps: The first and the last step, or None for all.
             times: Whether to read the time of each step as well.
+            statistic: What is read of each section of a longer signal. Whoever averages reads the means: an average of
+                extremes is no average of the signal.
         """
         if not signals:
             return {}
@@ -139,6 +142,8 @@ class Runs:
             query |= {"from_step": steps[0], "to_step": steps[1]}
         if times:
             query["times"] = "true"
+        if statistic != "extremes":
+            query["statistic"] = statistic
         items = read_as(list[SeriesItem], await self._requests.items(item_path("runs", run_id, "series"), query))
         series: dict[str, SeriesItem] = {}
         for item in items:
@@ -149,7 +154,15 @@ class Runs:
                 begun["values"] += item["values"]
                 if times:
                     begun["times"] = [*(begun["times"] or ()), *(item["times"] or ())]
+                if counts := item.get("counts"):
+                    begun["counts"] = [*(begun["counts"] or ()), *counts]
         return series
+
+    async def first_time(self, run_id: str) -> float | None:
+        """Read the time at which the trainer recorded the first step of a run; None before that step."""
+        answer = await self._requests.get(item_path("runs", run_id, "steps"), {"limit": 1})
+        items = cast("list[dict[str, float]]", answer["items"])
+        return items[0]["time"] if items else None
 
     async def phases(self, run_id: str) -> list[PhaseItem]:
         """Read a run's newest `MAX_ITEMS` phases, oldest first."""

@@ -118,12 +118,16 @@ class RunDetail(RunItem, total=False):
 
 
 class SeriesItem(TypedDict):
-    """One signal over steps, the newest attempt's value at each step; ``times`` (Unix seconds) if asked for."""
+    """One signal over steps, the newest attempt's value at each step; ``times`` (Unix seconds) if asked for.
+
+    Of means, ``counts`` states of how many values each is the mean.
+    """
 
     signal: str
     steps: list[int]
     values: list[float]
     times: NotRequired[list[float] | None]
+    counts: NotRequired[list[int] | None]
 
 
 class PhaseItem(TypedDict):

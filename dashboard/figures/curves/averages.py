@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 
 __all__ = ["with_average"]
@@ -16,10 +17,9 @@ Figure = dict[str, object]
 def with_average(
     drawn: Figure,
     where: Sequence[float],
-    values: Sequence[float],
+    means: SeriesItem,
     *,
     colour: str,
-    signal: str,
     smoothing: float,
     is_log: bool,
 ) -> tuple[Figure, Figure]:
@@ -29,16 +29,16 @@ def with_average(
 
     Args:
         drawn: The trace of the line.
-        where: Positions on the axis, ascending, shape [n].
-        values: The values there, shape [n].
+        where: The positions of the means on the axis, ascending, shape [n].
+        means: The means of all values of sections of the signal, since the line of a long signal shows only extremes.
         colour: The colour of the average.
-        signal: The name of the signal.
         smoothing: The decay per `smoothing_unit`, above 0.
         is_log: Whether the value axis is logarithmic, on which an average of zero or less has no place.
     """
-    unit = smoothing_unit(where)
-    curve = smooth(where, values, smoothing=smoothing, unit=unit)
-    state = {"smoothing": smoothing, "unit": unit, "total": curve.total, "weight": curve.weight}
+    counts = means.get("counts")
+    unit = smoothing_unit(where, counts)
+    curve = smooth(where, means["values"], smoothing=smoothing, unit=unit, counts=counts)
+    state = {"smoothing": smoothing, "unit": unit, "total": curve.total, "weight": curve.weight, "last": curve.last}
     raw: Figure = {**drawn, "opacity": RAW_OPACITY, "hoverinfo": "skip", "hovertemplate": None}
     average: Figure = {
         **drawn,
@@ -48,6 +48,12 @@ def with_average(
         "line": {"color": colour, "width": WIDTH},
         "connectgaps": True,
         "hovertemplate": "%{y:.4g} (smoothed)",
-        "meta": {"role": "average", "signal": signal, "is_log": is_log, **state},
+        "meta": {
+            "role": "average",
+            "signal": means["signal"],
+            "is_log": is_log,
+            "last_step": means["steps"][-1],
+            **state,
+        },
     }
     return raw, average

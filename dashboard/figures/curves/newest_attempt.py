@@ -16,10 +16,11 @@ def not_replaced(series: SeriesItem, last_step: int | None) -> SeriesItem:
     if last_step is None:
         return series
     count = bisect_right(series["steps"], last_step)
-    times = series.get("times")
+    times, counts = series.get("times"), series.get("counts")
     return {
         "signal": series["signal"],
         "steps": series["steps"][:count],
         "values": series["values"][:count],
         "times": None if times is None else times[:count],
+        "counts": None if counts is None else counts[:count],
     }

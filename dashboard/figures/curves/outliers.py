@@ -23,7 +23,7 @@ def whole_range(values: Iterable[float | None], *, is_log: bool) -> tuple[float,
     return (low, high) if math.isfinite(high - low) else None
 
 
-def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[float, float], int] | None:
+def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[float, float], int, int] | None:
     """Return the ends of the value axis from the 1st to the 99th percentile, and how many values lie beyond.
 
     Args:
@@ -31,7 +31,8 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
         is_log: Whether the axis is logarithmic; its ends are then exponents of ten, as Plotly states them.
 
     Returns:
-        None if there are few values, no value lies beyond the percentiles, or their distance is no number.
+        The ends, the number of the values beyond them, and the number of all. None if there are few values, no value
+        lies beyond the percentiles, or their distance is no number.
     """
     places = _places(values, is_log=is_log)
     if len(places) < FEW:
@@ -39,7 +40,7 @@ def inner_range(values: Iterable[float | None], *, is_log: bool) -> tuple[tuple[
     cut = max(1, round(SHARE * len(places)))
     low, high = _pad(places[cut], places[-1 - cut])
     beyond = sum(place < low or place > high for place in places)
-    return ((low, high), beyond) if beyond and math.isfinite(high - low) else None
+    return ((low, high), beyond, len(places)) if beyond and math.isfinite(high - low) else None
 
 
 def _places(values: Iterable[float | None], *, is_log: bool) -> list[float]:

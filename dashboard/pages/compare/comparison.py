@@ -7,6 +7,7 @@ from typing import Final
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.types.alerts import AlertItem
+from dashboard.collector_client.types.runs import RunDetail, SeriesItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of, zoom_of
 from dashboard.figures.curves.newest_attempt import not_replaced
@@ -101,6 +102,8 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
                 asyncio.gather(
                     api.runs.phases(run_id),
                     api.runs.series(run_id, choice.signals, max_points=MAX_POINTS, times=True),
+                    _means(api, run_id, choice),
+                    _began(api, run_id, choice),
                     api.alerts.all(run_id),
                 )
                 for run_id in choice.runs
@@ -109,10 +112,8 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
         # The runs are read after their series: earlier ones would not know the newest steps.
         present = await asyncio.gather(*(api.runs.get(run_id) for run_id in choice.runs))
         runs = [
-            Compared(
-                run, phases, {name: not_replaced(item, run.get("last_step")) for name, item in series.items()}, place
-            )
-            for place, (run, (phases, series, _)) in enumerate(zip(present, read, strict=True))
+            Compared(run, phases, _newest(series, run), place, _newest(means, run), began)
+            for place, (run, (phases, series, means, began, _)) in enumerate(zip(present, read, strict=True))
         ]
         if choice.zoom is not None:
             runs = list(await asyncio.gather(*(_finer(api, run, choice, choice.zoom) for run in runs)))
@@ -122,11 +123,38 @@ async def read_comparison(api_url: str, choice: ComparisonChoice) -> Comparison:
     )
 
 
+async def _means(
+    api: ApiClient, run_id: str, choice: ComparisonChoice, steps: tuple[int, int] | None = None
+) -> dict[str, SeriesItem]:
+    """Read the means of sections of the signals, if the lines are averages."""
+    if not choice.smoothing and not choice.is_grouped:
+        return {}
+    return await api.runs.series(
+        run_id, choice.signals, max_points=MAX_POINTS, steps=steps, times=True, statistic="mean"
+    )
+
+
+async def _began(api: ApiClient, run_id: str, choice: ComparisonChoice) -> float | None:
+    """Read the time of the first step of a run, from which an axis of time counts for each of its signals."""
+    return await api.runs.first_time(run_id) if choice.align == "time" else None
+
+
+def _newest(series: Mapping[str, SeriesItem], run: RunDetail) -> dict[str, SeriesItem]:
+    return {name: not_replaced(item, run.get("last_step")) for name, item in series.items()}
+
+
+def _merged(coarse: Mapping[str, SeriesItem], fine: Mapping[str, SeriesItem]) -> dict[str, SeriesItem]:
+    return {name: merge(item, fine[name]) if name in fine else item for name, item in coarse.items()}
+
+
 async def _finer(api: ApiClient, compared: Compared, choice: ComparisonChoice, zoom: tuple[float, float]) -> Compared:
     """Return the run with more points in an interval of the axis."""
     steps = steps_within(compared, choice.align, zoom)
     if steps is None:
         return compared
-    fine = await api.runs.series(compared.run["id"], choice.signals, max_points=MAX_POINTS, steps=steps, times=True)
-    series = {name: merge(item, fine[name]) if name in fine else item for name, item in compared.series.items()}
-    return replace(compared, series=series)
+    run_id = compared.run["id"]
+    fine, means = await asyncio.gather(
+        api.runs.series(run_id, choice.signals, max_points=MAX_POINTS, steps=steps, times=True),
+        _means(api, run_id, choice, steps),
+    )
+    return replace(compared, series=_merged(compared.series, fine), means=_merged(compared.means, means))

@@ -53,6 +53,7 @@ class RunPageData:
     judgements: dict[str, JudgementItem]
     warranty: WarrantyItem | None
     view: PanelView
+    means: dict[str, SeriesItem]
 
     def header(self) -> list[Component]:
         """Draw the top of the page."""
@@ -77,6 +78,7 @@ class RunPageData:
             marks=self.marks,
             expected=self.expected,
             smoothing=self.view.smoothing,
+            means=self.means,
             last_step=self.run.get("last_step") or 0,
         )
 
@@ -113,6 +115,7 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
                 read_zoomed(api, run_id, plain, view, points),
                 api.runs.series(run_id, [SUMMED_SIGNAL, SEEN_SHARE]),
                 api.runs.expected_ranges(run_id, plain),
+                read_zoomed(api, run_id, plain, view, points, statistic="mean"),
             ),
             asyncio.gather(
                 api.runs.phases(run_id),
@@ -125,9 +128,9 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
             asyncio.gather(api.runs.judgements(run_id), api.runs.warranty(run_id)),
         )
         run = await api.runs.get(run_id)  # an earlier one would not know the newest steps of the series
-    series, summed, expected = drawn
+    series, summed, expected, means = drawn
     more = {name: held if name == SEEN_SHARE else _sum_points(held, points, view) for name, held in summed.items()}
-    return RunPageData(run, series | more, expected, *happened, *judged, view)
+    return RunPageData(run, series | more, expected, *happened, *judged, view, means)
 
 
 def _sum_points(series: SeriesItem, points: int, view: PanelView) -> SeriesItem:

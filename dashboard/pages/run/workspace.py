@@ -42,8 +42,9 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 tokens = await _read_tokens(api, live["run"]) if view.axis == "tokens" else None
                 view = replace(view, axis="step") if view.axis == "tokens" and tokens is None else view
-                series, phases, alerts, marks, expected = await asyncio.gather(
+                series, means, phases, alerts, marks, expected = await asyncio.gather(
                     read_zoomed(api, live["run"], signals, view, MAX_POINTS, tokens),
+                    read_zoomed(api, live["run"], signals, view, MAX_POINTS, tokens, statistic="mean"),
                     api.runs.phases(live["run"]),
                     api.alerts.all(live["run"]),
                     api.runs.marks(live["run"]),
@@ -53,7 +54,9 @@ def register(app: Dash, api_url: str) -> None:
         except ApiError as error:
             return {signal: {"unread": str(error)} for signal in signals}
         return {
-            signal: _panel(run, series.get(signal), view, phases, alerts, marks, expected.get(signal), tokens)
+            signal: _panel(
+                run, series.get(signal), means.get(signal), view, phases, alerts, marks, expected.get(signal), tokens
+            )
             for signal in signals
         }
 
@@ -112,6 +115,7 @@ async def _read_tokens(api: ApiClient, run_id: str) -> TokenAxis | None:
 def _panel(  # noqa: PLR0917 - what the API returns
     run: RunDetail,
     series: SeriesItem | None,
+    means: SeriesItem | None,
     view: PanelView,
     phases: list[PhaseItem],
     alerts: list[AlertItem],
@@ -125,10 +129,18 @@ def _panel(  # noqa: PLR0917 - what the API returns
     newest = not_replaced(series, run.get("last_step"))
     if view.axis == "time":  # on which the line would otherwise run backwards
         series = newest
+        means = means and not_replaced(means, run.get("last_step"))
     if not series["steps"]:
         return {"problem": "not observed since the run went back"}
     figure = signal_figure(
-        series, view=view, phases=phases, alerts=alerts, marks=marks, expected=expected, tokens=tokens
+        series,
+        view=view,
+        phases=phases,
+        alerts=alerts,
+        means=means if means and means["steps"] else None,
+        marks=marks,
+        expected=expected,
+        tokens=tokens,
     )
     return {"newest": spell(newest["values"][-1]) if newest["values"] else "", "figure": figure}
 

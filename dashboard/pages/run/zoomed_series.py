@@ -1,6 +1,7 @@
 """Reads signals for a chart: thinned over the whole run, and with more points in the zoomed interval."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.types.runs import SeriesItem
@@ -18,6 +19,7 @@ async def read_zoomed(  # noqa: PLR0917 - what is read, and how
     view: PanelView,
     max_points: int,
     tokens: TokenAxis | None = None,
+    statistic: Literal["extremes", "mean"] = "extremes",
 ) -> dict[str, SeriesItem]:
     """Read the signals that were observed, by name.
 
@@ -28,11 +30,16 @@ async def read_zoomed(  # noqa: PLR0917 - what is read, and how
         view: The axis and its zoomed interval.
         max_points: The largest number of points of each whole signal; the interval has up to twice as many.
         tokens: The axis by tokens, if the view has that axis.
+        statistic: What is read of each section of a longer signal. Nothing is read for an average that is not drawn.
     """
+    if statistic == "mean" and not view.smoothing:
+        return {}
     is_timed = view.axis == "time"
-    series = await api.runs.series(run_id, signals, max_points=max_points, times=is_timed)
+    series = await api.runs.series(run_id, signals, max_points=max_points, times=is_timed, statistic=statistic)
     steps = next((held for item in series.values() if (held := view.steps_in(item, tokens))), None)
     if steps is None:
         return series
-    fine = await api.runs.series(run_id, signals, max_points=2 * max_points, steps=steps, times=is_timed)
+    fine = await api.runs.series(
+        run_id, signals, max_points=2 * max_points, steps=steps, times=is_timed, statistic=statistic
+    )
     return {name: merge(item, fine[name]) if name in fine else item for name, item in series.items()}
