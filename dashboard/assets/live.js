@@ -13,6 +13,10 @@
   const LEAVING_MS = 10000; // the last page's stream takes one of a browser's six connections for no longer than this,
   const LINGER_MS = 2000; // and after that of this page is open so long: what was published before may be on its way
   const OPENING_MS = 1000; // a page waits for its stream no longer than this
+  const SILENT_MS = 15000; // a stream that brings nothing for so long may be one that hangs: its comments reach no script
+  const ANSWER_MS = 10000; // the collector hangs if it does not answer a question for so long
+  const WATCH_MS = 5000;
+  const HANGS = new Set([502, 504]); // what a dashboard on its own, or a proxy, answers in place of a collector that hangs
   const TURN = "rlvitals-notifying"; // held by the one page of a browser that listens though nobody sees it
 
   const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
@@ -23,6 +27,7 @@
   let hasMissed = false; // an event that the page does not show yet
   let goOn = () => {}; // ends the wait for the stream
   let source = null;
+  let heard = 0; // when the stream was opened, brought something, or the collector answered while it brought nothing
   let leaving = null; // the stream of the last page, until that of this page listens: a view between them would be lost
   let leavingTimer = null;
   let steps = [];
@@ -239,7 +244,13 @@
     const query = run && !document.hidden ? `?run_id=${encodeURIComponent(run)}` : ""; // it notifies of all runs
     const stream = new EventSource(`/api/v1/stream${query}`);
     source = stream;
-    const hear = (kind, act) => stream.addEventListener(kind, (event) => stream === source && act(event));
+    heard = performance.now();
+    const hear = (kind, act) =>
+      stream.addEventListener(kind, (event) => {
+        if (stream !== source) return;
+        heard = performance.now();
+        act(event);
+      });
     stream.onopen = () => {
       if (stream !== source) return;
       closeLeavingIn(LINGER_MS);
@@ -278,6 +289,38 @@
     hear("dropped", catchUpOnSteps);
     hear("ended", () => window.rlvitals.checkSession()); // we may no longer read it
   }
+
+  async function isAnswering() {
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => giveUp.abort(), ANSWER_MS);
+    try {
+      // A redirect is an answer too: that of a proxy where people sign in.
+      const answer = await fetch("/api/v1/session", { cache: "no-store", redirect: "manual", signal: giveUp.signal });
+      await answer.body?.cancel();
+      return !HANGS.has(answer.status);
+    } catch {
+      return false;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /* A collector that hangs, or a network that loses everything, ends no stream: the stream of a collector that answers is
+     replaced if it does not open, and an open one if the collector does not answer. */
+  async function watchStream() {
+    const stream = source;
+    if (stream && stream.readyState !== EventSource.CLOSED && performance.now() - heard > SILENT_MS) {
+      const answers = await isAnswering();
+      if (answers) heard = performance.now();
+      if (stream === source && answers !== (stream.readyState === EventSource.OPEN)) {
+        showState("waiting");
+        wasLost = true;
+        open();
+      }
+    }
+    setTimeout(watchStream, WATCH_MS);
+  }
+  setTimeout(watchStream, WATCH_MS);
 
   /* Called before a page is requested: its stream is opened first, so that no event after the reading is missed. */
   function listen() {

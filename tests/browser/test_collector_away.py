@@ -91,7 +91,28 @@ def test_a_curve_of_the_fleet_has_each_step_after_the_collector_was_started_agai
     visit.complaints[:] = [text for text in visit.complaints if "net::ERR_" not in text]
 
 
-def test_a_button_that_nobody_answers_is_said_in_the_bar(settings, visit, unused_port):
+def test_a_page_of_a_collector_that_hangs_is_not_live(settings, visit):
+    """No stream ends, and nothing comes: the page asks whether the collector answers, and says that it does not."""
+    with serving(settings) as live:
+        run_id = live.run(run="kept", records=steps(0, 3))
+        held, state = Held(live), visit.page.locator("#live-state")
+        visit.page.clock.install()
+        visit.page.goto(f"{live.url}/runs/{run_id}")
+        visit.page.wait_for_function(f"() => {DRAWN} && {REWARDS}.endsWith('2')")
+        expect(state).to_have_attribute("data-live", "live")
+        held.close(passed=["/api/v1/ingest"])
+        with visit.page.expect_request("**/api/v1/session"):
+            visit.page.clock.fast_forward(20_000)
+        visit.page.clock.fast_forward(10_000)
+        expect(state).to_have_attribute("data-live", "waiting")
+        live.run(run="kept", records=steps(3, 5))
+        held.open()
+        expect(state).to_have_attribute("data-live", "live")
+        visit.page.wait_for_function(f"() => {REWARDS} === '0,1,2,3,4'")
+        visit.page.goto("about:blank")
+
+
+def test_a_button_that_nobody_answers_is_said_in_the_bar_and_beside_it(settings, visit, unused_port):
     """The typed text stays, and is sent once the button is pressed again."""
     with serving(settings, port=unused_port) as live:
         run_id = live.run(run="kept", records=steps(0, 3))
@@ -187,16 +208,17 @@ def test_a_page_that_is_open_follows_a_backup_that_is_restored(tmp_path, visit, 
 
 
 class Held:
-    """Holds the answers of a collector's API back while it is closed, but those to trainers and listeners."""
+    """Holds the answers of a collector's API back while it is closed, but those for the paths that are passed."""
 
     def __init__(self, live):
         self._app, live.app.middleware_stack = live.app.middleware_stack, self
         self._loop, self._gate = None, asyncio.Event()
         self._gate.set()
 
-    def close(self):
+    def close(self, passed=("/api/v1/ingest", "/api/v1/stream")):
         """Let every request from now on wait."""
-        self._gate = asyncio.Event()
+        self._passed = set()
+        self._gate, self._passed = asyncio.Event(), passed
 
     def open(self):
         """Answer those that wait, and all that follow."""
@@ -206,7 +228,7 @@ class Held:
         """Answer one request. No thread waits for the gate: ingest needs those that there are."""
         self._loop = asyncio.get_running_loop()
         path = scope.get("path", "")
-        if path.startswith("/api/v1/") and path not in ("/api/v1/ingest", "/api/v1/stream"):
+        if path.startswith("/api/v1/") and path not in self._passed:
             await self._gate.wait()
         await self._app(scope, receive, send)
 
