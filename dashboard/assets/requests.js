@@ -84,6 +84,7 @@
       } catch (error) {
         if (isOnce) {
           showUnsent();
+          showBeside(JSON.parse(options.body).changedPropIds[0]);
           throw error;
         }
       }
@@ -127,6 +128,16 @@
     mark("data-unsent", true);
   }
 
+  /* The message of an earlier press would else stand beside a form that was not sent. */
+  function showBeside(changed) {
+    const button = document.getElementById(changed.slice(0, changed.lastIndexOf(".")));
+    const form = button?.closest(FORMS);
+    const said = form?.querySelector("[role=status][id]:not(.field-problem)") ?? form?.querySelector("[role=status][id]");
+    if (!said) return;
+    const id = said.id.startsWith("{") ? JSON.parse(said.id) : said.id;
+    window.dash_clientside.set_props(id, { children: "Not sent: nobody answers." });
+  }
+
   function showFailing() {
     clearTimeout(failingTimer);
     failingTimer = setTimeout(showAnswering, FAILING_MS);
@@ -153,12 +164,12 @@
     mark("data-failing", false);
   }
 
-  /* A repeated press would write the same again: the second click of a double click, or Enter, whose clicks have no count. */
+  /* A repeated press would write the same again: the second click of a double click, or a press before the answer. */
   function stopRepeated(event) {
     const button = event.target.closest(`${FORMS} :is(.button, .quiet)`);
     if (!button) return;
     const isUnanswered = [...unanswered].some((changed) => changed.includes(`${button.id}.n_clicks`));
-    if (event.detail > 1 || (event.detail === 0 && isUnanswered)) event.stopPropagation();
+    if (event.detail > 1 || isUnanswered) event.stopPropagation();
   }
   document.addEventListener("click", stopRepeated, true);
 

@@ -119,11 +119,14 @@ def test_a_button_that_nobody_answers_is_said_in_the_bar_and_beside_it(settings,
         visit.page.goto(f"{live.url}/runs/{run_id}")
         expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
         visit.page.locator(".label-form summary").click()
+        visit.page.get_by_role("button", name="Save", exact=True).click()
+        expect(visit.page.locator(".label-form [role=status]")).to_have_text("Nothing was changed.")
         visit.page.get_by_label("Notes").fill("found")
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "waiting")
     visit.page.get_by_role("button", name="Save", exact=True).click()
     expect(visit.page.locator("#live-state")).to_have_attribute("data-unsent", "")
     assert _said(visit.page) == '"not sent: nobody answers"'
+    expect(visit.page.locator(".label-form [role=status]")).to_have_text("Not sent: nobody answers.")
     with serving(settings, port=unused_port) as live:
         expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
         visit.page.get_by_role("button", name="Save", exact=True).click()
@@ -214,10 +217,10 @@ class Held:
         self._app, live.app.middleware_stack = live.app.middleware_stack, self
         self._loop, self._gate = None, asyncio.Event()
         self._gate.set()
+        self._passed = set()
 
     def close(self, passed=("/api/v1/ingest", "/api/v1/stream")):
         """Let every request from now on wait."""
-        self._passed = set()
         self._gate, self._passed = asyncio.Event(), passed
 
     def open(self):
