@@ -85,7 +85,8 @@
 
   function goHome() {
     const home = document.querySelector(".wordmark");
-    if (home) home.click();
+    const stays = window.rlvitals.hasWritten() && !window.confirm("Leave this page? The text that you have written in a form is lost.");
+    if (home && !stays) home.click();
     return Boolean(home);
   }
 

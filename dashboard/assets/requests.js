@@ -183,6 +183,7 @@
     longestMs: () => answerMs,
     forgetLongest: () => (answerMs = 0),
     leave: () => (isLeaving = true),
+    isLeaving: () => isLeaving,
     showSignedOut,
     showUnsent,
     checkVersion,

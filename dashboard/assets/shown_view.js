@@ -47,6 +47,11 @@
     return Boolean(hasWritten() || document.querySelector("dialog[open]") || (field && field.matches(window.rlvitals.FIELDS)));
   }
 
+  /* What another person may not read is left without a question. */
+  window.addEventListener("beforeunload", (event) => {
+    if (hasWritten() && !window.rlvitals.requests.isLeaving()) event.preventDefault();
+  });
+
   function element(tag, text, more) {
     return Object.assign(document.createElement(tag), { textContent: text }, more);
   }

@@ -101,6 +101,16 @@ def test_what_somebody_else_has_written_meanwhile_is_kept(collector, visit):
         "Not saved. Somebody has changed this meanwhile: title to"
     )
     assert collector.get(f"/runs/{run_id}")["title"] == "theirs again"
+    visit.page.keyboard.press("Escape")
+    visit.page.once("dialog", lambda dialog: dialog.dismiss())
+    with visit.page.expect_event("dialog") as left:
+        visit.page.keyboard.press("g")
+    assert left.value.message == "Leave this page? The text that you have written in a form is lost."
+    expect(visit.page.get_by_label("Title", exact=True)).to_have_value("mine")
+    visit.page.once("dialog", lambda dialog: dialog.dismiss())
+    with visit.page.expect_event("dialog") as left:
+        visit.page.evaluate("setTimeout(() => location.reload())")
+    assert left.value.type == "beforeunload"
     visit.page.get_by_role("button", name="Save", exact=True).click()
     expect(visit.page.locator("h1")).to_have_text("mine")
 
