@@ -1,8 +1,12 @@
 """Errors that say why an answer of the collector cannot be used; each message can be shown on a page."""
 
+from typing import Final
+
 import httpx2
 
-__all__ = ["ApiError", "NotFoundError", "UnreachableError", "error_of_answer"]
+__all__ = ["ApiError", "NotFoundError", "UnconfirmedError", "UnreachableError", "describe_failure", "error_of_answer"]
+
+UNCONFIRMED: Final = "It is not known whether this was done: look before you repeat it."
 
 
 class ApiError(Exception):
@@ -19,10 +23,26 @@ class UnreachableError(ApiError):
     """The collector did not answer, or it or a proxy answered that it is not available now; a retry may succeed."""
 
 
+class UnconfirmedError(UnreachableError):
+    """The collector may or may not have done what it was asked for."""
+
+
 class NotFoundError(ApiError):
     """The collector has no such run or alert."""
 
     status = httpx2.codes.NOT_FOUND
+
+
+def describe_failure(refusal: str, error: ApiError, problem: str | None = None) -> str:
+    """Return a message about a change that failed.
+
+    Args:
+        refusal: The message if nothing was changed, such as ``Not saved.``
+        error: What failed.
+        problem: The part of the error to show; all of it if None.
+    """
+    said = UNCONFIRMED if isinstance(error, UnconfirmedError) else refusal
+    return f"{said} {error if problem is None else problem}"
 
 
 def error_of_answer(status: int, detail: str) -> ApiError:

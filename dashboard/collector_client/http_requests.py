@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 import httpx2
 
 from dashboard.collector_client.answers import printable_tree
-from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, error_of_answer
+from dashboard.collector_client.errors import (
+    ApiError,
+    NotFoundError,
+    UnconfirmedError,
+    UnreachableError,
+    error_of_answer,
+)
 from dashboard.collector_client.request_outcomes import note_failure, note_saved
 from dashboard.sign_in.credentials import current_credentials
 from dashboard.transport import ResetReportingTransport
@@ -18,6 +24,8 @@ __all__ = ["MAX_ITEMS", "PAGE_ITEMS", "Query", "Requests", "item_path", "without
 
 PAGE_ITEMS: Final = 200
 MAX_ITEMS: Final = 1000  # nobody reads more than a thousand rows; filters find the rest
+CHANGE_SECONDS: Final = 35.0  # the collector says after 28 s at the latest whether it has stored a change
+CERTAIN: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # errors before a request was sent
 ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
 
 Query = dict[str, str | int | list[str]]
@@ -28,12 +36,14 @@ class Requests:
 
     Args:
         base_url: The collector's address, such as ``http://127.0.0.1:8600``.
-        timeout_seconds: How long one call may take.
+        timeout_seconds: How long one call may take; the answer to a change may take `CHANGE_SECONDS`.
     """
 
     def __init__(self, base_url: str, *, timeout_seconds: float = 10.0) -> None:
         self.base_url = base_url.rstrip("/")
         self.shown_url = without_credentials(self.base_url)
+        change_seconds = max(timeout_seconds, CHANGE_SECONDS)
+        self._change_timeout = httpx2.Timeout(timeout_seconds, read=change_seconds)
         self._http = httpx2.AsyncClient(
             base_url=self.base_url,
             timeout=timeout_seconds,
@@ -86,8 +96,11 @@ class Requests:
             asked: Options of httpx2, such as ``params`` and ``json``.
 
         Raises:
+            UnconfirmedError: If a method other than GET was sent, and it is not known whether it was done.
             ApiError: If the collector does not answer, refuses, or answers something else.
         """
+        if method != "GET":
+            asked = {"timeout": self._change_timeout, **asked}
         try:
             answer = self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
         except UnreachableError:
@@ -113,6 +126,8 @@ class Requests:
             return {}
         if response.is_error:
             said = answer.get("detail") if isinstance(answer, dict) else None
+            if isinstance(answer, dict) and answer.get("error") == "OutcomeUnknown":
+                raise UnconfirmedError(f"The collector answered {response.status_code}: {said}")
             raise error_of_answer(response.status_code, str(said or response.reason_phrase))
         if not isinstance(answer, dict):
             raise ApiError(f"{self.shown_url} answered with no JSON object; is it a collector?")
@@ -127,10 +142,11 @@ class Requests:
         try:
             return await self._http.request(method, f"/api/v1{path}", **asked)
         except httpx2.HTTPError as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, is_change=method != "GET") from error
 
-    def _unreachable(self, error: httpx2.HTTPError) -> UnreachableError:
-        return UnreachableError(f"The collector at {self.shown_url} does not answer ({type(error).__name__})")
+    def _unreachable(self, error: httpx2.HTTPError, *, is_change: bool = False) -> UnreachableError:
+        kind = UnconfirmedError if is_change and not isinstance(error, CERTAIN) else UnreachableError
+        return kind(f"The collector at {self.shown_url} does not answer ({type(error).__name__})")
 
     async def stream(self, path: str, query: Query) -> AsyncIterator[bytes]:
         """Yield the bytes of an answer that does not end, as they come, until either side ends it.

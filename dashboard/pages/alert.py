@@ -8,7 +8,7 @@ from dash import Dash, Input, Output, State, dcc, html, no_update, set_props
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.errors import ApiError, NotFoundError, describe_failure
 from dashboard.collector_client.types.alerts import RULE_PREFIX, ActionItem, AlertItem, HistoryItem, JudgementItem
 from dashboard.collector_client.types.responses import Attribution
 from dashboard.collector_client.types.rules import RunRuleItem
@@ -125,7 +125,7 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 await api.alerts.acknowledge(live["alert"])
         except ApiError as error:
-            return f"Not acknowledged. {error}", no_update
+            return describe_failure("Not acknowledged.", error), no_update
         return "Acknowledged.", f"acknowledgement {clicks}"
 
     app.callback(
@@ -155,7 +155,7 @@ def _register_forms(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 await api.alerts.comment(live["alert"], text or "")
         except ApiError as error:
-            return f"Not commented. {error}", no_update, no_update
+            return describe_failure("Not commented.", error), no_update, no_update
         return "Commented.", "", f"comment {clicks}"
 
     async def silence(
@@ -169,7 +169,7 @@ def _register_forms(app: Dash, api_url: str) -> None:
                     live["alert"], minutes=int(time) if time.isdigit() else None, reason=reason or ""
                 )
         except ApiError as error:
-            return f"Not silenced. {error}", no_update, no_update
+            return describe_failure("Not silenced.", error), no_update, no_update
         return f"Silenced: {SILENCES[time]}.", "", f"silence {clicks}"
 
     outputs = (

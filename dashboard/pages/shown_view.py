@@ -3,7 +3,7 @@
 from dash import Dash, Input, Output, State
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.ids import frame as frame_ids
 
 __all__ = ["register"]
@@ -17,7 +17,7 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 await api.show(address, note=(note or "").strip())
         except ApiError as error:
-            return f"Not shown. {error}", note
+            return describe_failure("Not shown.", error), note
         return "Shown to the pages that are open now.", ""
 
     app.callback(

@@ -14,9 +14,10 @@ import uvicorn
 import uvloop
 from fastapi import FastAPI, Response
 
+from dashboard.collector_client import http_requests
 from dashboard.collector_client.answers import printable_tree, read_as
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError
+from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, describe_failure
 from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import RunRow, SeriesItem
 from dashboard.transport import ResetReportingTransport
@@ -190,6 +191,33 @@ def test_an_unknown_run_is_not_found(collector):
     """The message is the collector's own."""
     with pytest.raises(NotFoundError, match="no run has the id"):
         ask(collector.url, lambda api: api.runs.get("0000"))
+
+
+def test_a_change_that_is_not_confirmed_is_not_called_undone(serve, monkeypatch):
+    """Neither where the collector says so nor where it hangs. A reader learns that it does not answer, as before."""
+    monkeypatch.setattr(http_requests, "CHANGE_SECONDS", 0.1)
+    app = FastAPI()
+    unknown = b'{"error": "OutcomeUnknown", "detail": "the database has not confirmed this"}'
+    app.post("/api/v1/alerts/{_}/comments")(lambda: Response(unknown, status_code=503))
+
+    def describe(url, call):
+        async def asking():
+            async with ApiClient(url, timeout_seconds=0.1) as api:
+                await call(api)
+
+        with pytest.raises(UnreachableError) as failed:
+            asyncio.run(asking())
+        return describe_failure("Not done.", failed.value)
+
+    said = "It is not known whether this was done: look before you repeat it."
+    answer = "The collector answered 503: the database has not confirmed this"
+    assert describe(serve(app), lambda api: api.alerts.comment("a", "found")) == f"{said} {answer}"
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        late = f"The collector at {url} does not answer (ReadTimeout)"
+        assert describe(url, lambda api: api.alerts.comment("a", "found")) == f"{said} {late}"
+        assert describe(url, lambda api: api.runs.get("a")) == f"Not done. {late}"
+    assert describe(url, lambda api: api.alerts.comment("a", "found")).startswith("Not done. The collector at")
 
 
 def test_no_listener_is_unreachable():

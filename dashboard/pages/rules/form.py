@@ -7,7 +7,7 @@ from dash import Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.components.rules.form_values import (
     FIELDS,
     RUNS,
@@ -61,7 +61,7 @@ def register(app: Dash, api_url: str) -> None:
                 return said, title, await read_again(_read_table(api)), kept, *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
-            return f"Not saved. {other}", no_update, no_update, no_update, *found.values()
+            return describe_failure("Not saved.", error, other), no_update, no_update, no_update, *found.values()
 
     fields = [State(rule_ids.field(name), "value") for name in FIELDS]
     hidden = [Output(rule_ids.part(name), "hidden") for name in PARTS]

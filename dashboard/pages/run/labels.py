@@ -7,7 +7,7 @@ from typing import Any, Final
 from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.components.run.labels import encode_labels, find_tag_problem, notes_properties, parse_tags
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
@@ -51,7 +51,7 @@ def register(app: Dash, api_url: str) -> None:
                     return _conflict_message(taken, now), {**held, **{name: now[name] for name in taken}}
                 await api.runs.label(live["run"], **changed)
         except ApiError as error:
-            return f"Not saved. {error}", no_update
+            return describe_failure("Not saved.", error), no_update
         _fill({**now, **changed})
         set_props(run_ids.REFRESH, {"data": f"labels {clicks}"})
         return "Saved.", {**now, **changed}
@@ -63,7 +63,7 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 await api.runs.delete(live["run"])
         except ApiError as error:
-            return f"Not deleted. {error}", no_update
+            return describe_failure("Not deleted.", error), no_update
         return "Deleted.", "/"
 
     app.callback(

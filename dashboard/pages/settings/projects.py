@@ -7,7 +7,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.components.settings.tables import project_table
 from dashboard.ids.settings import projects as project_ids
 from dashboard.pages.read_again import read_again, read_when_seen
@@ -32,7 +32,7 @@ def register(app: Dash, api_url: str) -> None:
                 await api.runs.delete_project(name)
                 return f"{name} is deleted.", await read_again(read_project_table(api))
         except ApiError as error:
-            return f"Not deleted. {error}", no_update
+            return describe_failure("Not deleted.", error), no_update
 
     read_when_seen(app, api_url, listed=project_ids.LIST, seen=project_ids.SEEN, read=read_project_table)
     app.callback(

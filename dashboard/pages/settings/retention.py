@@ -6,7 +6,7 @@ from typing import Final, TypeGuard
 from dash import Dash, Input, Output, State, no_update
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.components.settings.channel_form_values import problems_by_field
 from dashboard.components.settings.retention_form import LIMIT_FIELDS, retention_shown
 from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
@@ -46,7 +46,7 @@ def register(app: Dash, api_url: str) -> None:
             async with ApiClient(api_url) as api:
                 limits = await api.retention.save(wanted, seen)
         except ApiError as error:
-            return f"Not saved. {error}", no_update
+            return describe_failure("Not saved.", error), no_update
         return "Saved. The limits are applied within seconds.", retention_shown(limits, may_save=True)
 
     question = [
