@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 LIST: Final = "rules-list"
+CHOSEN: Final = "rule-chosen"
+CONFIRMED: Final = "rule-confirmed"
 EDITED: Final = "rule-edited"
 FORM_TITLE: Final = "rule-form-title"
 NEW: Final = "rule-new"

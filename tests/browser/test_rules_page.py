@@ -16,6 +16,18 @@ def collector(start_collector):
     return live
 
 
+def delete(page, name):
+    """Delete a rule; the first question is answered by no."""
+    button = page.get_by_role("button", name=f"Delete: {name}")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    with page.expect_event("dialog") as asked:
+        button.click()
+    assert asked.value.message == f"Delete the rule {name}? Its alerts are resolved. This cannot be undone."
+    expect(button).to_be_visible()
+    page.once("dialog", lambda dialog: dialog.accept())
+    button.click()
+
+
 def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     """Problems are stated in words, and names from outside are shown as text."""
     page = visit.page
@@ -68,7 +80,7 @@ def test_a_rule_is_tried_saved_switched_changed_and_deleted(collector, visit):
     expect(row).to_contain_text("> 1.5 for 3 steps")
     (stored,) = collector.get("/rules")["items"]
     assert (stored["rule"]["value"], stored["rule"]["enabled"]) == (1.5, False)
-    page.get_by_role("button", name="Delete: too-high").click()
+    delete(page, "too-high")
     expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
     assert page.locator("main img").count() == 0
 
@@ -119,7 +131,7 @@ def test_a_button_does_what_it_says_although_somebody_was_faster(collector, visi
     assert collector.get("/rules")["items"][0]["rule"]["enabled"] is False
     assert collector.pool.request("DELETE", address).status == 200
     page.get_by_role("button", name="Delete: mine").click()
-    expect(page.locator("#rule-state")).to_contain_text("Not done. ")
+    expect(page.locator("#rule-state")).to_contain_text("Not deleted. ")
     expect(page.locator("#rules-list")).to_contain_text("There is no rule yet")
     assert collector.pool.request("POST", f"{collector.url}/api/v1/rules", json={"rule": rule}).status in {200, 201}
     page.evaluate("window.dispatchEvent(new Event('focus'))")

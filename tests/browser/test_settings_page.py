@@ -35,9 +35,23 @@ def test_a_key_is_made_shown_once_and_revoked(guarded, visit):
     expect(secret).to_contain_text("rlv_")
     made = secret.inner_text()
     assert guarded.ask("GET", "/api/v1/runs", made).status == 200
+    asked = []
+
+    def accept(dialog):
+        asked.append(dialog.message)
+        dialog.accept()
+
+    visit.page.on("dialog", accept)
     visit.page.get_by_role("button", name="Revoke: <i>trainer</i> 中文").click()
     expect(visit.page.locator("#key-message")).to_have_text("Revoked.")
     assert guarded.ask("GET", "/api/v1/runs", made).status == 401
+    question = "Revoke the key {}? Whoever uses it is refused at once. This cannot be undone."
+    assert asked == [question.format("<i>trainer</i> 中文")]
+    visit.page.remove_listener("dialog", accept)
+    visit.page.once("dialog", lambda dialog: dialog.dismiss())
+    with visit.page.expect_event("dialog") as own:
+        visit.page.get_by_role("button", name="Revoke: root").click()
+    assert own.value.message == f"{question.format('root')} This is the key with which you are signed in."
     make.click()
     expect(secret).not_to_have_text(made)
     expect(secret).to_be_visible()
@@ -63,6 +77,7 @@ def test_a_second_press_does_not_hide_the_key_that_was_made(guarded, visit):
     name.press("Enter")
     visit.page.wait_for_function("() => window.letGo")
     name.press("Enter")
+    visit.page.get_by_role("button", name="Make a key").click()
     let_go(visit.page)
     expect(visit.page.locator("#key-made code")).to_contain_text("rlv_")
     expect(visit.page.locator("#key-message")).to_be_empty()
@@ -77,7 +92,6 @@ def test_a_key_that_somebody_else_has_revoked_is_said_to_be(guarded, visit):
     other = guarded.key("admin", name="<b>berta</b>")
     for name in ("first", "second"):
         guarded.key("read", name=name)
-    visit.page.get_by_role("button", name="Make a key").click()
     open_settings(guarded, visit, admin)
     row = visit.page.locator("#keys-list tr")
     expect(visit.page.get_by_role("button", name="Revoke: first")).to_be_visible()

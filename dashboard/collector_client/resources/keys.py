@@ -27,6 +27,11 @@ class Keys:
         """Read the only project that the caller may access; None for every project."""
         return cast("str | None", (await self._requests.get("/session", {}))["project"])
 
+    async def own_name(self) -> str | None:
+        """Read the name of the caller's key; None if the caller uses none."""
+        session = await self._requests.get("/session", {})
+        return cast("str", session["name"]) if session["by_key"] else None
+
     async def all(self) -> list[KeyItem]:
         """Read all keys, including revoked and expired ones."""
         return cast("list[KeyItem]", await self._requests.items("/keys", {}))

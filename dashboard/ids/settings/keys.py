@@ -3,6 +3,8 @@
 from typing import Any, Final
 
 LIST: Final = "keys-list"
+CHOSEN: Final = "key-chosen"
+CONFIRMED: Final = "key-confirmed"
 DAYS: Final = "key-days"
 MADE: Final = "key-made"
 MAKE: Final = "key-make"

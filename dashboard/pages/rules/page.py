@@ -28,6 +28,8 @@ async def rules_page(api_url: str) -> Component:
         className="settings-page",
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Rules"}),
+            dcc.ConfirmDialog(id=rule_ids.CONFIRMED),
+            dcc.Store(id=rule_ids.CHOSEN),
             dcc.Store(id=rule_ids.EDITED),
             dcc.Store(id=rule_ids.SEEN),
             html.H1("Rules"),

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from dash import ALL, Dash, Input, Output, ctx, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
+from dashboard.collector_client.types.alerts import RULE_PREFIX
 from dashboard.components.choices import choosable
 from dashboard.components.rules.form_values import FIELDS, RUNS, encode_edited_rule, fields_of
 from dashboard.components.rules.tables import rule_table
@@ -25,13 +26,13 @@ def register(app: Dash, api_url: str) -> None:
 
     async def act(clicks: Sequence[int | None]) -> tuple[object, object]:
         chosen = ctx.triggered_id
-        if not any(clicks) or not chosen or chosen["action"] == "edit":
+        if not any(clicks) or not chosen or chosen["action"] not in {"on", "off"}:
             return no_update, no_update
         async with ApiClient(api_url) as api:
             try:
-                said = await _act(api, chosen["action"], chosen["rule"])
+                said = await _switch(api, chosen["rule"], is_wanted=chosen["action"] == "on")
             except ApiError as error:
-                said = f"Not done. {error}"
+                said = describe_failure("Not done.", error)
             return said, await read_again(_rules(api))
 
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
@@ -62,15 +63,47 @@ def register(app: Dash, api_url: str) -> None:
     read_when_seen(app, api_url, listed=rule_ids.LIST, seen=rule_ids.SEEN, read=_rules)
     edits, cleared = Input(rule_ids.button("edit", ALL), "n_clicks"), Input(rule_ids.NEW, "n_clicks")
     app.callback(*heading, *runs, *form, *problems, edits, cleared, prevent_initial_call=True)(fill)
+    _register_deletion(app, api_url, state, rules)
 
 
-async def _act(api: ApiClient, action: str, rule_id: str) -> str:
-    """Carry out a button's action, even if another person has changed the rule since, and return a message about it."""
-    if action == "delete":
-        await api.rules.delete(rule_id)
-        return "Deleted. Its alerts are resolved within seconds."
-    found = await api.rules.get(rule_id)
-    rule, is_wanted = found["rule"], action == "on"
+def _register_deletion(app: Dash, api_url: str, state: Output, rules: Output) -> None:
+    """Register the question before a rule is deleted, and the deletion."""
+
+    async def ask(clicks: Sequence[int | None]) -> tuple[object, ...]:
+        if not any(clicks) or not ctx.triggered_id:
+            return (no_update,) * 5
+        rule_id = ctx.triggered_id["rule"]
+        async with ApiClient(api_url) as api:
+            try:
+                name = (await api.rules.get(rule_id))["kind"].removeprefix(RULE_PREFIX)
+            except ApiError as error:
+                return no_update, no_update, no_update, f"Not deleted. {error}", await read_again(_rules(api))
+        question = f"Delete the rule {name}? Its alerts are resolved. This cannot be undone."
+        return True, question, rule_id, "", no_update
+
+    async def delete(confirmed: int | None, rule_id: str) -> tuple[object, object]:
+        if not confirmed:
+            return no_update, no_update
+        async with ApiClient(api_url) as api:
+            try:
+                await api.rules.delete(rule_id)
+                said = "Deleted. Its alerts are resolved within seconds."
+            except ApiError as error:
+                said = describe_failure("Not deleted.", error)
+            return said, await read_again(_rules(api))
+
+    question = [Output(rule_ids.CONFIRMED, name) for name in ("displayed", "message")]
+    chosen = (rule_ids.CHOSEN, "data")
+    pressed = Input(rule_ids.button("delete", ALL), "n_clicks")
+    app.callback(*question, Output(*chosen), state, rules, pressed, prevent_initial_call=True)(ask)
+    confirmed = Input(rule_ids.CONFIRMED, "submit_n_clicks")
+    app.callback(state, rules, confirmed, State(*chosen), prevent_initial_call=True)(delete)
+
+
+async def _switch(api: ApiClient, rule_id: str, *, is_wanted: bool) -> str:
+    """Switch a rule, even if another person has changed it since, and return a message about it."""
+    found, action = await api.rules.get(rule_id), "on" if is_wanted else "off"
+    rule = found["rule"]
     if rule is None:
         return f"Not done. {found['stated']}"
     if bool(rule.get("enabled", True)) == is_wanted:

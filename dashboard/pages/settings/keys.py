@@ -6,7 +6,7 @@ from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, UnconfirmedError, describe_failure
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
 from dashboard.components.values import read_number
@@ -33,31 +33,64 @@ def register(app: Dash, api_url: str) -> None:
             asked = _asked_properties(name, scope, project, days)
         except ValueError as error:
             return html.P(f"Not made. {error}"), no_update, no_update
-        try:
-            async with ApiClient(api_url) as api:
+        async with ApiClient(api_url) as api:
+            try:
                 made = await api.keys.make(asked)
-                keys = await read_again(_keys(api))
-        except ApiError as error:
-            return html.P(f"Not made. {error}"), no_update, no_update
+            except ApiError as error:
+                # A key that was made all the same is listed: its text is lost, and the key can be revoked.
+                listed = await read_again(_keys(api)) if isinstance(error, UnconfirmedError) else no_update
+                return html.P(describe_failure("Not made.", error)), no_update, listed
+            keys = await read_again(_keys(api))
         shown = html.Div([html.Code(made["key"]), dcc.Clipboard(content=made["key"], title="Copy the key")])
         return None, [html.P(f"Copy the key {asked['name']} now. It is not shown again."), shown], keys
-
-    async def revoke_key(clicks: list[int | None]) -> tuple[object, object]:
-        if not any(clicks) or not ctx.triggered_id:
-            return no_update, no_update
-        return await _revoke(api_url, ctx.triggered_id["key"])
 
     # A press that fails, such as a second one for the same name, leaves the key that is shown once where it is.
     made = [Output(place, "children") for place in (key_ids.MESSAGE, key_ids.MADE, key_ids.LIST)]
     again = [Output(place, "children", allow_duplicate=True) for place in (key_ids.MESSAGE, key_ids.LIST)]
     values = [State(name, "value") for name in (key_ids.NAME, key_ids.SCOPE, key_ids.PROJECT, key_ids.DAYS)]
     app.callback(*made, Input(key_ids.MAKE, "n_clicks"), *values, prevent_initial_call=True)(make_key)
-    app.callback(*again, Input(key_ids.revoke(ALL), "n_clicks"), prevent_initial_call=True)(revoke_key)
     read_when_seen(app, api_url, listed=key_ids.LIST, seen=key_ids.SEEN, read=_keys)
+    _register_revocation(app, api_url, again)
+
+
+def _register_revocation(app: Dash, api_url: str, again: list[Output]) -> None:
+    """Register the question before a key is revoked, and the revocation."""
+
+    async def ask(clicks: list[int | None]) -> tuple[object, ...]:
+        if not any(clicks) or not ctx.triggered_id:
+            return (no_update,) * 5
+        key_id, unasked = ctx.triggered_id["key"], (no_update,) * 3
+        try:
+            async with ApiClient(api_url) as api:
+                said = await _find_revocation(api, key_id)
+                if said is not None:
+                    return *unasked, said, await read_again(_keys(api))
+                return True, await _question(api, key_id), key_id, None, no_update
+        except ApiError as error:
+            return *unasked, html.P(f"Not revoked. {error}"), no_update
+
+    async def revoke_key(confirmed: int | None, key_id: str) -> tuple[object, object]:
+        if not confirmed:
+            return no_update, no_update
+        return await _revoke(api_url, key_id)
+
+    question = [Output(key_ids.CONFIRMED, name) for name in ("displayed", "message")]
+    chosen = (key_ids.CHOSEN, "data")
+    pressed = Input(key_ids.revoke(ALL), "n_clicks")
+    app.callback(*question, Output(*chosen), *again, pressed, prevent_initial_call=True)(ask)
+    confirmed = Input(key_ids.CONFIRMED, "submit_n_clicks")
+    app.callback(*again, confirmed, State(*chosen), prevent_initial_call=True)(revoke_key)
 
 
 async def _keys(api: ApiClient) -> Component:
     return key_table(await api.keys.all())
+
+
+async def _question(api: ApiClient, key_id: str) -> str:
+    """Return the question whether to revoke a key."""
+    name = next((key["name"] for key in await api.keys.all() if key["id"] == key_id), key_id)
+    own = " This is the key with which you are signed in." if await api.keys.own_name() == name else ""
+    return f"Revoke the key {name}? Whoever uses it is refused at once. This cannot be undone.{own}"
 
 
 async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
@@ -70,7 +103,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
                 said = html.P("Revoked.")
             return said, await read_again(_keys(api))
     except ApiError as error:
-        return html.P(f"Not revoked. {error}"), no_update
+        return html.P(describe_failure("Not revoked.", error)), no_update
 
 
 async def _find_revocation(api: ApiClient, key_id: str) -> Component | None:

@@ -60,7 +60,14 @@ async def settings_page(api_url: str) -> Component:
         children=[
             dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Settings"}),
             html.H1("Settings"),
-            _card("Keys", "Who may do what.", keys, dcc.Store(id=key_ids.SEEN)),
+            _card(
+                "Keys",
+                "Who may do what.",
+                keys,
+                dcc.ConfirmDialog(id=key_ids.CONFIRMED),
+                dcc.Store(id=key_ids.CHOSEN),
+                dcc.Store(id=key_ids.SEEN),
+            ),
             _card(
                 "Notifications",
                 "Who is notified of alerts. A change is in force within a second, and the previous channels receive a "
