@@ -9,6 +9,7 @@ from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
 from tests.live import eventually
 
 ATTACH = "dashboard.app:attach"
+KIND = "loss_explosion"
 
 
 @pytest.fixture
@@ -64,7 +65,10 @@ def test_text_and_focus_stay_while_the_page_is_drawn_anew(died, visit):
 
 
 def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, visit):
-    """Right with the step of the failure on the run's page; then wrong on the alert's page. The newest counts."""
+    """Right with the step of the failure on the run's page; then wrong on the alert's page. The newest counts.
+
+    A judgement that the form does not show yet is shown before another one replaces it.
+    """
     collector, run_id = died
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.get_by_text("Were the alarms right?").click()
@@ -72,8 +76,15 @@ def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, vi
     expect(entry.get_by_role("status")).to_have_text("Not judged yet.")
     entry.get_by_placeholder("failed at step").fill("31")
     entry.get_by_placeholder("note").fill("<b>NaN</b>")
+    alarm = next(each["id"] for each in collector.get(f"/runs/{run_id}/alerts")["items"] if each["kind"] == KIND)
+    address = f"{collector.url}/api/v1/alerts/{alarm}"
+    anna = {"is_right": False, "by": "anna"}
+    assert collector.pool.request("POST", f"{address}/judgement", json=anna).status == 200
     entry.get_by_role("button", name="Right").click()
-    expect(entry.get_by_role("status")).to_have_text("Right, the run failed at step 31, says the dashboard: <b>NaN</b>")
+    expect(entry.locator(".field-problem")).to_contain_text("Not judged. Somebody has judged this alarm meanwhile")
+    expect(entry.locator(".when")).to_have_text("Wrong, says anna")
+    entry.get_by_role("button", name="Right").click()
+    expect(entry.locator(".when")).to_have_text("Right, the run failed at step 31, says the dashboard: <b>NaN</b>")
     left = visit.page.locator(".judgement li", has_text="Not judged yet.").count()
     title = f"Were the alarms right? ({left} below not judged)" if left else "The alarms below are judged"
     expect(visit.page.locator(".judgement summary")).to_have_text(title)
@@ -82,12 +93,13 @@ def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, vi
     visit.page.goto(f"{collector.url}/runs/{run_id}/alerts/{given['alert_id']}")
     form = visit.page.locator(".judgement")
     expect(form.get_by_role("status")).to_contain_text("Right, the run failed at step 31")
-    address, bob = f"{collector.url}/api/v1/alerts/{given['alert_id']}", {"by": "bob"}
+    bob = {"by": "bob"}
     for path, body in (("judgement", {"is_right": False} | bob), ("ack", bob)):
         assert collector.pool.request("POST", f"{address}/{path}", json=body).status == 200
     expect(form.get_by_role("status")).to_have_text("Wrong, says bob")
+    form.get_by_placeholder("failed at step").fill("12")
     form.get_by_role("button", name="Wrong").click()
-    expect(form.get_by_role("status")).to_have_text("Wrong, says the dashboard")
+    expect(form.get_by_role("status")).to_have_text("Wrong, the run failed at step 12, says the dashboard")
     expect(visit.page.locator(".history li").first).to_contain_text("judged wrong by the dashboard")
     assert [item["is_right"] for item in collector.get(f"/runs/{run_id}/judgements")["items"]] == [False]
 

@@ -93,8 +93,8 @@ def test_an_alert_is_acknowledged_and_judged(live, failing):
     state = json.dumps(alert_ids.judgement("state", held["id"]), sort_keys=True, separators=(",", ":"))
     for shown, also in (("run", set()), ("alert", {alert_ids.REFRESH})):
         page.call(
-            "judge", [1], [None], [None], [None], {"page": shown, "run": held["run_id"]},
-            by=pressed, inputs_list=[forms, []], states_list=[[], []],
+            "judge", [1], [None], [None], [None], [None], {"page": shown, "run": held["run_id"]},
+            by=pressed, inputs_list=[forms, []], states_list=[[], [], []],
         )  # fmt: skip
         assert page.set[state] == {"children": "Right, says the dashboard"}
         assert also <= page.set.keys()
