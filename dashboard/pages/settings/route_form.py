@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from dash import Dash, Input, Output, State, no_update
+from dash import Dash, Input, Output, State, no_update, set_props
 
 from dashboard.components.settings.channel_form_values import (
     DELIVERY_FIELDS,
@@ -60,7 +60,9 @@ def register(app: Dash, api_url: str) -> None:
         problem, _, shown = await save_change(api_url, version, lambda settings: with_delivery(settings, fields))
         found, other = problems_by_field(problem or "", fields)
         if problem is None:
-            return "Saved.", *shown, *[no_update] * len(fields)
+            # The form and its message are drawn anew with the channels, so the message stands above them.
+            set_props(channel_ids.STATE, {"children": "The delivery is saved. Restore an earlier version to undo it."})
+            return "", *shown, *[no_update] * len(fields)
         return f"Not saved. {other}", *[no_update] * len(SHOWN), *found.values()
 
     version = State(channel_ids.DRAWN, "data")
