@@ -47,6 +47,10 @@ def test_an_alert_is_opened_explained_and_acknowledged(collector, visit):
     long = {"pieces": ["<think>", "so", " tool", "=" * 300]}
     rival = response(correct=False, reward=0.0, group=1, token_ids=array([7, 8, 9, 5], "int32"), **long)
     run_id = paged(collector, response(**FELL, **WORDS), rival)
+    for alert in collector.get(f"/runs/{run_id}/alerts")["items"]:
+        comments = f"{collector.url}/api/v1/alerts/{alert['id']}/comments"
+        answer = collector.pool.request("POST", comments, json={"by": "n" * 100, "text": "t" * 300})
+        assert answer.status == 200, answer.data
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.locator(".alert", has_text="Non finite").get_by_text("What explains it").click()
     expect(visit.page.locator(".onsets li").first).to_contain_text("entropy/mean")
