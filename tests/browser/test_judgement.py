@@ -131,5 +131,5 @@ def test_the_budget_of_false_pages_is_on_the_page_of_the_run(died, visit):
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     budget = visit.page.locator(".budget")
     expect(budget).to_contain_text("one false page in 1,000 recorded steps, from 20 healthy runs with 2,000 steps")
-    expect(budget).to_contain_text("1 pages opened; the budget allows 2.00 up to now")
+    expect(budget).to_contain_text("1 page opened; the budget allows 2.00 up to now")
     expect(budget).to_contain_text("longer than every healthy run")

@@ -9,7 +9,7 @@ import pytest
 from dash import html
 
 from dashboard.components.alert.evidence import evidence_table
-from dashboard.components.alert.judgement import MOST_FORMS, judgement_list
+from dashboard.components.alert.judgement import MOST_FORMS, budget_lines, judgement_list
 from dashboard.components.alert.listing import MOST_RESOLVED, alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.page_frame import message
@@ -80,6 +80,16 @@ def test_a_run_with_many_alarms_has_forms_for_those_that_are_not_judged():
     assert "10 other alarms are not listed" in text
     (whole,) = judgement_list(alarms[:MOST_FORMS], {})
     assert "not listed" not in html_text(whole)
+
+
+def test_a_budget_is_stated_only_where_a_warranty_is_in_force(texts):
+    """With too few healthy runs every page opens and nothing is promised, so nothing is allowed or exceeded either."""
+    spent = {"pages_allowed": 0.04, "pages_opened": 1, "steps_held_back": 0, "is_longer": True}
+    early = texts(budget_lines({"is_in_force": False, "promise": "no warranty yet"} | spent))
+    assert early == ["Budget of false pages", "no warranty yet", "1 page opened"]
+    in_force = texts(budget_lines({"is_in_force": True, "promise": "one in 1,000"} | spent | {"pages_opened": 2}))
+    assert in_force[2] == "2 pages opened; the budget allows 0.04 up to now"
+    assert "longer than every healthy run" in in_force[3]
 
 
 def test_numbers_keep_their_precision_and_their_names():

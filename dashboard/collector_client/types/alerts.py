@@ -78,6 +78,7 @@ class JudgementItem(TypedDict):
 class WarrantyItem(TypedDict):
     """The warranty of a run, and how much of its false-alarm budget is spent."""
 
+    is_in_force: bool
     promise: str
     is_longer: bool
     pages_allowed: float

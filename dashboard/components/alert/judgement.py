@@ -68,23 +68,22 @@ def spell_judgement(judgement: JudgementItem | None) -> str:
 
 
 def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
-    """Return the warranty of a run and the spent part of its false-alarm budget; an empty list without a warranty."""
+    """Return the warranty of a run and the spent part of its false-alarm budget; an empty list without a warranty.
+
+    As long as too few healthy runs are known, nothing is promised, so there is no budget to compare the pages with.
+    """
     if warranty is None:
         return []
-    spent = f"{warranty['pages_opened']} pages opened; the budget allows {warranty['pages_allowed']:.2f} up to now"
-    held = f"; at {warranty['steps_held_back']} steps a page was shown as a warning"
-    longer = ["This run is longer than every healthy run, so nothing is promised from there on."]
-    return [
-        html.Div(
-            [
-                html.H2("Budget of false pages"),
-                html.P(warranty["promise"]),
-                html.P(f"{spent}{held if warranty['steps_held_back'] else ''}", className="when"),
-                *(html.P(line, className="when") for line in longer if warranty["is_longer"]),
-            ],
-            className="budget",
-        )
-    ]
+    opened = warranty["pages_opened"]
+    lines = [f"{opened} page{'' if opened == 1 else 's'} opened"]
+    if warranty["is_in_force"]:
+        lines[0] += f"; the budget allows {warranty['pages_allowed']:.2f} up to now"
+        if warranty["steps_held_back"]:
+            lines[0] += f"; at {warranty['steps_held_back']} steps a page was shown as a warning"
+        if warranty["is_longer"]:
+            lines.append("This run is longer than every healthy run, so nothing is promised from there on.")
+    said = [html.P(line, className="when") for line in lines]
+    return [html.Div([html.H2("Budget of false pages"), html.P(warranty["promise"]), *said], className="budget")]
 
 
 def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:
