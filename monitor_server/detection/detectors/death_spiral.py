@@ -236,8 +236,10 @@ class DeathSpiral(StreamDetector):
         parts = {name: round(channel.value, 3) for name, channel in self.channels.items()}
         strongest = max(("gradient", "ratio"), key=lambda name: parts[name])
         begin = f"The policy has drifted by {drift:.2f} nat a token" if drift > 0.0 else "The likelihood changes fast"
-        goes = f"loses reward (L = {self.loss:.1f})" if self.opened_by == LOSS_RULE else f"accelerates (A = {a:.1f})"
-        what = f"{begin}, {goes}, and the {strongest} surges (B = {b:.1f})"
+        goes = f", accelerates (A = {a:.1f})," if a > LEAST_EACH else ""  # a large drift needs no acceleration
+        if self.opened_by == LOSS_RULE:
+            goes = f", loses reward (L = {self.loss:.1f}),"
+        what = f"{begin}{goes} and the {strongest} surges (B = {b:.1f})"
         if not rule:
             measure = f"L = {self.loss:.1f}" if self.opened_by == LOSS_RULE else f"A = {a:.1f}"
             what = (

@@ -107,7 +107,7 @@ class LikelihoodDrift(StreamDetector):
         lingers = self.excused and max(weighed, drift) > self.ENDS * threshold
         if not (self.active or self.suspected or lingers):
             return ()
-        return [self._build_finding(observation, drift, weighed, threshold)]
+        return [self._build_finding(observation, weighed, threshold)]
 
     def _joint_rise(self) -> float:
         """Return the joint draw-up D, or the draw-up of entropy if only entropy is observed, in nats per token."""
@@ -150,14 +150,19 @@ class LikelihoodDrift(StreamDetector):
             return self.ALONE * max(bound, self._errors * self.entropy.error)
         return max(bound, self._errors * max(self.entropy.error, self.unlikelihood.error))
 
-    def _build_finding(self, observation: Observation, drift: float, weighed: float, threshold: float) -> Finding:
+    def _build_finding(self, observation: Observation, weighed: float, threshold: float) -> Finding:
         since = self.entropy.since
-        what = "Entropy and negative log-likelihood have risen" if self.has_likelihood else "Entropy has risen"
+        what = f"Entropy has risen by {self.entropy.value:.3f} nat per token since step {since}"
+        if self.has_likelihood:
+            fall, fell = self.unlikelihood.value, self.unlikelihood.since
+            what += f", and negative log-likelihood by {fall:.3f} since step {fell}"
+        share = (1.0 if self.active else self.DISPLAY) * (1.0 if self.has_likelihood else self.ALONE)
+        joint = "sqrt(drawup(EMA(H)) drawup(EMA(-l)))" if self.has_likelihood else "drawup(EMA(H))"
         kind, tail = self._reading()
         warns = self.active and kind == self.kind
         return self._finding(
             observation,
-            f"{what} by {drift:.3f} nat per token since step {since}{tail}.",
+            f"{what}{tail}.",
             kind=kind,
             severity=self.severity if warns else Severity.INFO,
             signal=ENTROPY,
@@ -172,8 +177,8 @@ class LikelihoodDrift(StreamDetector):
             reward_fell=self.excused,
             agreeing=[LIKELIHOOD] if self.unlikelihood.value > threshold else [],
             onset=[since, observation.step],
-            arithmetic="W D > max(0.108, 0.132 H, 3.24 SE), D = sqrt(drawup(EMA(H)) drawup(EMA(-l))), W = exp(z / 4), "
-            "z the rise of -l - H meanwhile in standard errors, at most 3",
+            arithmetic=f"W D > {'' if share == 1.0 else f'{share:.3g} '}max(0.108, 0.132 H, 3.24 SE), D = {joint}, "
+            "W = exp(z / 4), z the rise of -l - H meanwhile in standard errors, at most 3",
         )
 
     def _reading(self) -> tuple[str, str]:

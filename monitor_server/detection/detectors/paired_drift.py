@@ -139,7 +139,7 @@ class PairedDrift(StreamDetector):
     def _build_finding(self, observation: Observation) -> Finding:
         since = self.cusum.since if self.cusum.since is not None else observation.step
         latest = self.half_way if self.half_way is not None else observation.step
-        excess = self.excess.errors
+        excess, threshold = self.excess.errors, self._threshold if self.active else self._display
         return self._finding(
             observation,
             f"Entropy on the same held-out contexts has risen by {self.rise:.3f} nat per token since step {since}.",
@@ -148,7 +148,7 @@ class PairedDrift(StreamDetector):
             baseline=0.0,
             window=len(self.history.values),
             statistic=self.statistic,
-            threshold=self._threshold if self.active else self._display,
+            threshold=threshold,
             sigma=self.history.scale,
             sum=self.cusum.value,
             rise=self.rise,
@@ -157,7 +157,7 @@ class PairedDrift(StreamDetector):
             agreeing=[LIKELIHOOD] if excess > 1.0 else [],
             onset=[since, latest],
             arithmetic="S = max(0, S + clip(dH / sigma, 4) - 0.25), R = sum of dH, W = exp(z / 4): S > 6, R > 0.03 and "
-            "W S R > 0.72, z the rise of -l - H since then in standard errors, at most 3",
+            f"W S R > {threshold:g}, z the rise of -l - H since then in standard errors, at most 3",
         )
 
     def take_back(self, rows: int, left: int) -> None:

@@ -60,3 +60,14 @@ def test_the_loss_counts_only_beside_the_paired_channel():
         for row in violent_start()
     ]
     assert all(rule != "large drift, surge and loss" for _, rule in reports(rows)[0])
+
+
+def test_a_page_says_that_the_likelihood_accelerates_only_where_it_does():
+    """Entropy and −likelihood rise by 0.005 nat at every step, as predicted; the surge alone opens the page."""
+    judge, found = SpiralWithDrifts(), []
+    for step in range(60):
+        entropy, norm = 0.4 + 0.005 * step, 0.3 if step < 50 else 0.9
+        signals = {"entropy/mean": entropy, "likelihood/correct": -entropy, "grad/norm": norm}
+        found += judge.update(Observation(step=step, signals=signals))
+    assert found[0].evidence["acceleration"] == pytest.approx(0.0)
+    assert found[0].summary.startswith("The policy has drifted by 0.22 nat a token and the gradient surges (B = ")

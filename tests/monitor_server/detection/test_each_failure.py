@@ -316,6 +316,34 @@ def test_the_paired_channel_overrules_a_rise_that_other_contexts_explain():
     assert reported == {("difficulty_shift", "info")}
 
 
+DRIFT_RULES = [
+    ("likelihood_drift", {"info": "W D > 0.8 max(0.108, ", "warning": "W D > max(0.108, "}),
+    ("paired_drift", {"info": " and W S R > 0.4, ", "warning": " and W S R > 0.72, "}),
+]
+
+
+@pytest.mark.parametrize(("name", "rules"), DRIFT_RULES)
+def test_a_drift_states_the_rule_of_its_threshold_and_the_rise_of_each_signal(name, rules):
+    """Information has a lower bound than a warning; −likelihood rises twice as fast as entropy."""
+    judge, found = DETECTORS[name](), {}
+    for step in range(50):
+        drift = 0.01 * max(0, step - 20)
+        signals = (
+            {"entropy/mean": 0.4 + drift, "likelihood/correct": -0.4 - 2 * drift}
+            if name == "likelihood_drift"
+            else {"entropy/paired_delta": 0.001 * (-1) ** step + (0.004 if step >= 20 else 0.0)}
+        )
+        for finding in judge.update(Observation(step=step, signals=signals)):
+            found.setdefault(str(finding.severity), finding)
+    assert found.keys() == rules.keys()
+    for severity, rule in rules.items():
+        assert rule in found[severity].evidence["arithmetic"]
+    if name == "likelihood_drift":
+        entropy, likelihood = found["info"].summary.split(", and ")
+        assert entropy == "Entropy has risen by 0.035 nat per token since step 20"
+        assert likelihood == "negative log-likelihood by 0.070 since step 20."
+
+
 @pytest.mark.parametrize(("left", "dies"), [(0.6, False), (0.15, True)], ids=["three fifths", "a seventh"])
 def test_a_small_batch_that_shows_half_has_not_lost_half(left, dies):
     """Thirty-two responses a row, and entropy rises: a policy that keeps 60 % of its reward is never called dead."""
