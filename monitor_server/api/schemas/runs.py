@@ -78,7 +78,9 @@ class RunItem(Schema):
     step_seconds: float | None = Field(
         description="Median seconds from one step to the next; null before two steps were seen"
     )
-    phase_from_step: int | None = Field(description="The first step of the current phase")
+    phase_from_step: int | None = Field(
+        description="The first step of the current phase; null for a silent or quarantined run, whose phase is unknown"
+    )
     title: str | None = Field(description="The title that a person gave the run; it is shown instead of the name")
     tags: list[str]
     archived: bool
@@ -225,9 +227,11 @@ def row_item(group: Mapping[str, Any] | None, run: Mapping[str, Any] | None) -> 
 def _run_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     firing = row["firing"]
     first = min((alert["opened_at"] for alert in firing), default=0.0)
+    phase = shown_phase(row["status"], row["phase"], is_quarantined=row["quarantined_at"] is not None)
     return {
         **row,
-        "phase": shown_phase(row["status"], row["phase"], is_quarantined=row["quarantined_at"] is not None),
+        "phase": phase,
+        "phase_from_step": row["phase_from_step"] if phase == row["phase"] else None,
         "attempt": row["ordinal"],
         "alerts": len(firing),
         "alert_counts": {name: sum(alert["severity"] == name for alert in firing) for name in MOST_SEVERE_FIRST},

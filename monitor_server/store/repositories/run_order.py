@@ -86,7 +86,8 @@ class RunOrder:
 
     def number(self, name: str) -> ColumnElement[float]:
         """Return a column of `NUMBERS`, or the urgency."""
-        steps = runs.c.last_step - _phase_begin() + 1
+        # Nothing is known of how long a run has been in a phase that is shown instead of its newest one.
+        steps = case((self.phase == runs.c.phase, runs.c.last_step - _phase_begin() + 1))
         heard = runs.c.last_seen - _of_firing(func.min(alerts.c.opened_at))
         columns: dict[str, ColumnElement[Any]] = {
             "urgency": self.urgency,

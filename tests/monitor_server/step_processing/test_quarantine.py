@@ -197,6 +197,7 @@ def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
         run_id = first.run(run="sick", records=rows[:30])
         eventually(lambda: first.get(f"/runs/{run_id}")["last_step"] == 29)
         known = first.get(f"/runs/{run_id}")["phase"]
+        assert first.get("/runs", where="phase_steps:above:0")["items"][0]["phase_from_step"] is not None
     assert known != "unknown"
     saved = database.execute(sqlalchemy.text("SELECT state FROM detector_states")).scalar_one()
     damage = sqlalchemy.text("UPDATE detector_states SET state = :state")
@@ -206,7 +207,12 @@ def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
         live.send(run="sick", records=rows[30:])
         event = next(data for kind, data in events if kind == "run" and data["phase"] == "unknown")
         assert event["id"] == run_id
-        assert live.get(f"/runs/{run_id}")["phase"] == "unknown"
+        found = live.get(f"/runs/{run_id}")
+        assert (found["phase"], found["phase_from_step"]) == (
+            "unknown",
+            None,
+        )  # how long it is unknown, nobody recorded
+        assert live.get("/runs", where="phase_steps:above:0")["items"] == []
         assert (live.get(f"/runs/{run_id}/forecast"), live.get(f"/runs/{run_id}/warranty")) == (None, None)
         (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
         assert live.pool.request("GET", f"{live.url}/api/v1/alerts/{alert['id']}/incident").status == 200
