@@ -150,7 +150,7 @@
       else if (signal in step.signals) element.dataset.number = step.signals[signal];
     });
     const since = header.querySelector("[data-epoch]");
-    if (since) since.dataset.epoch = Date.now() / 1000;
+    if (since) since.dataset.epoch = step.last_seen;
   }
 
   /* Whether the page shows a run; the fleet and the settings are drawn anew after an event of any run. */

@@ -13,11 +13,16 @@ __all__ = ["ActionReported", "AlertChanged", "Event", "RunChanged", "RunDeleted"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepCompleted:
-    """A step is complete and detection has processed it; ``attempt`` counts from 1, ``phase`` is the current phase."""
+    """A step is complete and detection has processed it; ``attempt`` counts from 1, ``phase`` is the current phase.
+
+    ``last_seen`` is the time of the newest message of the run, which is much later than the step in a backlog, and much
+    earlier than now in the backlog of a trainer that has died.
+    """
 
     run_id: str
     attempt: int
     phase: str
+    last_seen: float
     step: Step
     project: str | None = None
 

@@ -81,7 +81,14 @@ class RunContext:
             ordinal = self._attempt(step.attempt)[0]
             run = self.run
             self.events.append(
-                StepCompleted(run_id=run.id, attempt=ordinal, phase=run.phase, step=step, project=run.project)
+                StepCompleted(
+                    run_id=run.id,
+                    attempt=ordinal,
+                    phase=run.phase,
+                    last_seen=run.last_seen,
+                    step=step,
+                    project=run.project,
+                )
             )
 
     def add_alerts(self, changed: Sequence[Alert]) -> None:

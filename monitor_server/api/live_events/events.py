@@ -58,6 +58,7 @@ def _step(event: StepCompleted) -> StepEvent:
         step=event.step.step,
         time=event.step.time,
         phase=Phase.read(event.phase),
+        last_seen=event.last_seen,
         signals=dict(event.step.signals),
     )
 

@@ -189,6 +189,7 @@ class StepEvent(Schema):
     step: int
     time: Time
     phase: Phase
+    last_seen: Time
     signals: dict[str, float]
 
 

@@ -73,6 +73,7 @@ def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):
         collector.send(run=run_name, records=[{"step": 1, "time": 5.0, "scalars": {"a": 1.0}}])
         heard = next(data for kind, data in events if kind == "step")
     assert (heard["run_id"], heard["step"], heard["time"]) == (run_id, 1, 5.0)
+    assert heard["last_seen"] == collector.get(f"/runs/{run_id}")["last_seen"]
 
 
 def test_streams_end_when_the_collector_does(start_collector):
@@ -141,7 +142,7 @@ def _heard(steps, *, count, queue_size):
         broadcast.open(asyncio.get_running_loop())
         with broadcast.subscribe() as subscription:
             for step in steps:
-                broadcast.publish([StepCompleted(run_id="r", attempt=1, phase="healthy", step=step)])
+                broadcast.publish([StepCompleted(run_id="r", attempt=1, phase="healthy", last_seen=0.0, step=step)])
             waiting = broadcast.published_events
             heard = []
             async for event in subscription:

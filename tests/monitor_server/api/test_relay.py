@@ -206,7 +206,8 @@ def test_an_event_that_cannot_be_written_takes_no_other_with_it(database_url, ca
 
 def test_a_phase_of_a_newer_version_is_shown_as_unknown():
     """The newer collector has stored it, and this one projects the next step."""
-    event = StepCompleted(run_id="r", attempt=1, phase="newer", step=Step(step=1, attempt=1, time=0.0, signals={}))
+    step = Step(step=1, attempt=1, time=0.0, signals={})
+    event = StepCompleted(run_id="r", attempt=1, phase="newer", last_seen=0.0, step=step)
     assert json.loads(render(event).data)["phase"] == "unknown"
 
 
