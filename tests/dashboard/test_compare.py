@@ -286,6 +286,9 @@ def test_the_outcomes_name_first_warning_and_first_critical_alert(texts):
     found = texts(outcomes([compared("a", [1.0, 3.0, 2.0], phases=DYING)], alerts))
     assert [cell for cell in found if cell.startswith("step ")] == ["step 5", "step 9", "step 2", "step 3"]
     assert {"3", "2"} <= set(found)
+    # A run that collapsed at once has accelerated at no step, although its collapse is the origin of that axis.
+    sudden = texts(outcomes([compared("a", [1.0], phases=[DYING[0], DYING[2]])], {}))
+    assert sudden[-2:] == ["–", "step 3"]
 
 
 @pytest.mark.parametrize("align", ["step", "time", "share"])

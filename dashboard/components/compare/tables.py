@@ -7,10 +7,10 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from dashboard.collector_client.types.alerts import AlertItem
-from dashboard.collector_client.types.runs import shown_name
+from dashboard.collector_client.types.runs import PhaseItem, shown_name
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
-from dashboard.figures.overlay import Compared, origin_step, seed_of, settings_of, style_of
+from dashboard.figures.overlay import Compared, seed_of, settings_of, style_of
 from dashboard.html_text import html_text
 from dashboard.ids import compare as compare_ids
 
@@ -78,7 +78,7 @@ def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]
             plain(rewards[-1]) if rewards else NONE,
             _step(min(warned, default=None)),
             _step(min((alert["severity_step"] for alert in held if alert["severity"] == "critical"), default=None)),
-            *(_step(origin_step(item.phases, align)) for align in ("acceleration", "collapse")),
+            *(_step(_first_step(item.phases, phase)) for phase in ("acceleration", "collapsed")),
         ]
         rows.append(html.Tr([html.Th(cells[0], scope="row"), *map(html.Td, cells[1:])]))
     table = _table("Outcomes", heads, rows)
@@ -153,6 +153,10 @@ def _flatten(config: Mapping[str, object], prefix: str = "") -> list[tuple[str, 
             _flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else [(f"{prefix}{name}", value)]
         )
     ]
+
+
+def _first_step(phases: Sequence[PhaseItem], phase: str) -> int | None:
+    return next((span["from_step"] for span in phases if span["phase"] == phase), None)
 
 
 def _step(step: int | None) -> str:
