@@ -285,8 +285,10 @@ def _learn_ranges(scores: Mapping[str, RunScore], lines: list[str]) -> dict[str,
     if not expected:
         lines.append(f"expected ranges: none. They need {LEAST_RUNS} healthy runs with the same signals")
     else:
-        longest = max(held.steps[-1] for held in expected.values())
-        lines.append(f"expected ranges: {len(expected)} signals up to step {longest}, from {len(scores)} runs")
+        longest = max(held.steps[-1] for held in expected.values())  # the end of an interval, which runs may not reach
+        lines.append(
+            f"expected ranges: {len(expected)} signals in intervals before step {longest}, from {len(scores)} runs"
+        )
     return expected
 
 

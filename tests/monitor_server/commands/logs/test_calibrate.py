@@ -153,7 +153,7 @@ def test_few_runs_give_expected_ranges_and_leave_the_thresholds(tmp_path, capsys
     assert main(["calibrate", str(write_runs(tmp_path / "runs", 5)), "--write", str(file)]) == 0
     output = capsys.readouterr().out
     assert "no threshold was calibrated; the built-in thresholds stand" in output
-    assert "expected ranges: 2 signals up to step 48, from 5 runs" in output
+    assert "expected ranges: 2 signals in intervals before step 48, from 5 runs" in output
     read = load_calibration(file)
     assert (read.id, read.profiles) == (DETECTOR_VERSION, {})
     reward = read.expected["reward/mean"]
