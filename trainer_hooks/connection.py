@@ -1,7 +1,8 @@
 """`connect` completes the settings, builds a monitor and starts it."""
 
+import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from trainer_hooks.actions import ActionPolicy
@@ -15,9 +16,11 @@ from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 __all__ = ["connect"]
 
 IMPORTED: Final = (
-    "NOTHING IS RECORDED: connect was called while a spawned process imported the modules of the process that started "
-    "it, which reports for the run; if this process trains, call connect in the function that it runs"
+    "NOTHING IS RECORDED: connect was called while a process of multiprocessing imported the modules of the process "
+    "that started it, which reports for the run; if this process trains, call connect in the function that it runs"
 )
+# The second one is the copy that Hugging Face's datasets use.
+MULTIPROCESSING: Final = ("multiprocessing", "multiprocess")
 
 
 def connect(
@@ -40,7 +43,7 @@ def connect(
 
     Without an address, here or in `RLVITALS_URL`, this returns a monitor that accepts every call and does nothing. If
     `RLVITALS_SPOOL_DIR` is set, it writes to disk instead, and ``python -m trainer_hooks.sync`` sends it later. A
-    monitor does nothing either where a spawned process, such as a data loader's worker, imports a script that connects.
+    monitor does nothing either where multiprocessing imports a script that connects, as for a data loader's worker.
 
     Args:
         url: Address of the collector, such as ``http://127.0.0.1:8600``; else `RLVITALS_URL`.
@@ -101,10 +104,33 @@ def connect(
 
 
 def _is_importing_for_parent() -> bool:
-    """Whether this process was spawned, for example for a data loader, and still imports its parent's main module.
+    """Whether a process of multiprocessing imports modules because its parent needs them there, as in a data loader.
 
-    If it connected, its connection would be a newer attempt of the run, and detection would ignore the parent's.
+    If it connected, its connection would be a newer attempt of the run, and detection would ignore the parent's. An
+    import by a function that the process runs is none of these, because that function may train.
     """
-    # multiprocessing itself sets the attribute, and refuses to start processes while it is set.
-    module = sys.modules.get("multiprocessing.process")
-    return module is not None and getattr(module.current_process(), "_inheriting", False)
+    for package in MULTIPROCESSING:
+        process = sys.modules.get(f"{package}.process")
+        if process is None:
+            continue
+        # multiprocessing itself sets the attribute, and refuses to start processes while it is set.
+        if getattr(process.current_process(), "_inheriting", False):
+            return True
+        if process.parent_process() is None:  # its forkserver imports what is preloaded for all children
+            importing = [f"{package}.forkserver"]
+        else:  # a worker of a pool imports the module of a task when it receives the task
+            importing = [f"{package}.queues", f"{package}.connection"]
+        if _is_imported_by(importing):
+            return True
+    return False
+
+
+def _is_imported_by(modules: Collection[str]) -> bool:
+    """Whether a function of one of these modules imports a module in which this is called."""
+    frame, has_import = inspect.currentframe(), False
+    while frame is not None:
+        if has_import and frame.f_globals.get("__name__") in modules:
+            return True
+        has_import = has_import or frame.f_code.co_name == "<module>"
+        frame = frame.f_back
+    return False

@@ -503,11 +503,12 @@ def test_an_internal_error_does_not_reach_training(collector, connect, monkeypat
     swallowed.clear()
 
 
-def run_script(collector, script, *, check):
-    """Run a trainer of a few lines in its own process."""
+def run_script(collector, script, *, check, folder=None):
+    """Run a trainer of a few lines in its own process, in a folder whose modules it can import."""
     code = "import os, sys, trainer_hooks\n" + textwrap.dedent(script)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
-    return subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=60, check=check)
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environ, capture_output=True, timeout=60, check=check, cwd=folder)
 
 
 def test_a_script_that_just_ends_loses_nothing(collector):
@@ -679,9 +680,43 @@ if __name__ == "__main__":
     done = subprocess.run(
         [sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.PIPE, text=True
     )
-    assert "NOTHING IS RECORDED: connect was called while a spawned process imported" in done.stderr
+    assert "NOTHING IS RECORDED: connect was called while a process of multiprocessing imported" in done.stderr
     assert {record.scalars["who"] for record in collector.records} == {0.0, 2.0}
     assert len({batch.attempt for batch in collector.batches if batch.run == "r"}) == 1
+
+
+def test_a_worker_of_a_pool_that_imports_a_module_that_connects_is_silent(collector, tmp_path):
+    """So is the forkserver that preloads such a module; a training that a task imports is a launch of its own."""
+    (tmp_path / "preloaded.py").write_text("import trainer_hooks\nmonitor = trainer_hooks.connect()")
+    (tmp_path / "training.py").write_text("import trainer_hooks\nmonitor = trainer_hooks.connect(run='of a task')")
+    (tmp_path / "rewards.py").write_text("""
+import preloaded, trainer_hooks
+
+monitor = trainer_hooks.connect()
+
+def score():
+    return [type(monitor).__name__ for monitor in (preloaded.monitor, monitor)]
+
+def train():
+    import training
+
+    training.monitor.log_step(1, {"x": 1.0})
+    training.monitor.close()
+""")
+    script = """
+        from concurrent.futures import ProcessPoolExecutor
+        import multiprocessing, rewards
+
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["preloaded"])
+        assert rewards.score() == ["Monitor", "Monitor"]
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            assert pool.submit(rewards.score).result() == ["NullMonitor", "NullMonitor"]
+            pool.submit(rewards.train).result()
+        rewards.monitor.log_step(1, {"x": 0.0})
+        """
+    run_script(collector, script, check=True, folder=tmp_path)
+    assert sorted(record.scalars["x"] for record in collector.records) == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(
