@@ -624,6 +624,28 @@ def test_a_forked_child_is_silent(collector):
     assert sum(batch.end is not None for batch in collector.batches) == 1
 
 
+def test_a_child_that_is_forked_while_the_spool_is_made_does_not_hold_its_lock(collector):
+    """Otherwise nobody could send what a dead trainer has left, for as long as a child of it lives."""
+    script = """
+        def fork(event, arguments):
+            if event == "os.mkdir" and os.path.exists(f"{arguments[0]}.lock"):
+                child = os.fork()
+                if not child:
+                    files = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+                    os._exit(sum(file.endswith(".lock") for file in files))
+                held.append(os.waitpid(child, 0)[1])
+
+        held = []
+        sys.addaudithook(fork)
+        with trainer_hooks.connect() as m, trainer_hooks.connect() as another:
+            for monitor in (m, another):
+                monitor.log_step(1, {"x": 1.0})
+                assert monitor.flush(60)
+        assert held == [0, 0]
+        """
+    assert b"Exception" not in run_script(collector, script, check=True).stderr
+
+
 def test_a_spawned_child_that_is_given_the_monitor_is_silent(collector, tmp_path):
     """A spawned data loader's worker unpickles a monitor that does nothing; the parent's continues."""
     script = tmp_path / "spawning.py"

@@ -16,13 +16,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
-__all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder", "list_folder"]
+__all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder", "close_locks", "list_folder"]
 
 # The smallest space that a file takes on most disks; counting it also bounds the number of files.
 BLOCK_BYTES = 4096
 # A user may name any folder to `trainer_hooks.sync`; only folders and files with exactly these names are sent and
 # removed.
 FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
+LOCK = re.compile(rf"{FOLDER.pattern}\.lock")
 BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
 UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
 # Another rank may remove the empty run folder between two steps of this rank, which then tries again. More attempts
@@ -199,9 +200,32 @@ class SpoolFolder:
 
     def close_lock(self) -> None:
         """Close the descriptor of the lock; a process that shares the descriptor still holds the lock."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        # A child that another thread forks meanwhile must not close the next file that gets this number.
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+
+def close_locks(run_folder: str) -> None:
+    """Close all descriptors of locks in a run's folder, also those that no object holds, in a forked child.
+
+    A thread of the parent may have been opening or closing a lock when another thread forked. The names of files
+    are in /proc on Linux; reading them there does not wait for a disk. On other systems nothing is closed.
+
+    Args:
+        run_folder: Name of the folder.
+    """
+    try:
+        descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208 - there may be thousands, and paths are slow
+    except OSError:
+        return
+    for descriptor in descriptors:
+        try:
+            file = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - likewise
+            if file.endswith(".lock") and LOCK.fullmatch(Path(file).name) and Path(file).parent.name == run_folder:
+                os.close(int(descriptor))
+        except OSError:  # as for the descriptor of the list itself, which is closed
+            continue
 
 
 def list_folder(path: Path) -> list[Path]:

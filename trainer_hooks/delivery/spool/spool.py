@@ -3,10 +3,10 @@
 import contextlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder, list_folder
+from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder, close_locks, list_folder
 
 __all__ = ["Spool"]
 
@@ -34,6 +34,8 @@ class Spool:
         self._own: SpoolFolder | None = None
         self._claimed: list[SpoolFolder] = []
         self._looked_at = ""
+        # One entry for each thread that opens or closes a lock: not all open descriptors are noted meanwhile.
+        self._changing: list[None] = []
         self.has_more = False
 
     def claim(self, on_error: Callable[[OSError], object]) -> list[BatchOnDisk]:
@@ -80,10 +82,11 @@ class Spool:
 
     def _claim_folder(self, path: Path) -> list[BatchOnDisk]:
         """Claim a folder and return its batches; none where it is no folder of the spool, or its process lives."""
-        folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
-        if folder is None:
-            return []
-        self._claimed.append(folder)
+        with self._changing_locks():
+            folder = SpoolFolder.claim(path) if FOLDER.fullmatch(path.name) else None
+            if folder is None:
+                return []
+            self._claimed.append(folder)
         return list(folder.batches())
 
     def write(self, body: bytes, records: int) -> BatchOnDisk:
@@ -112,12 +115,14 @@ class Spool:
         """
         if self._own is None:
             # secrets reads the system's generator: the training's own generators are not touched.
-            self._own = SpoolFolder.create(self._run_folder, f"{self._name}-{os.getpid()}-{secrets.token_hex(4)}")
+            name = f"{self._name}-{os.getpid()}-{secrets.token_hex(4)}"
+            with self._changing_locks():
+                self._own = SpoolFolder.create(self._run_folder, name)
         return self._own
 
     def release_claims(self) -> None:
         """Release the claimed folders, and remove those that are empty."""
-        with contextlib.suppress(IndexError):  # another thread may have released the last one
+        with self._changing_locks(), contextlib.suppress(IndexError):  # another thread may have released the last one
             while True:
                 self._claimed.pop().release()
 
@@ -125,9 +130,21 @@ class Spool:
         """Release all folders."""
         self.release_claims()
         if self._own:
-            self._own.release()
+            with self._changing_locks():
+                self._own.release()
 
     def detach_after_fork(self) -> None:
         """Close the descriptors of the locks in a forked child."""
         for folder in [*self._claimed, *([self._own] if self._own else [])]:
-            folder.close_lock()
+            with contextlib.suppress(OSError):  # it was closed with the locks of another monitor of the run
+                folder.close_lock()
+        if self._changing:
+            close_locks(self._run_folder.name)
+
+    @contextlib.contextmanager
+    def _changing_locks(self) -> Iterator[None]:
+        self._changing.append(None)
+        try:
+            yield
+        finally:
+            self._changing.pop()
