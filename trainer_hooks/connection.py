@@ -73,6 +73,11 @@ def connect(
         raise ConfigurationError(
             f"actions must be an ActionPolicy, got {actions!r}; use trainer_hooks.actions.ActionPolicy(rules)"
         )
+    if inspect.iscoroutinefunction(on_alert):
+        raise ConfigurationError(
+            "on_alert must be a plain function, got an async one, which nothing would await; let a plain function pass "
+            "the notice on by asyncio.run_coroutine_threadsafe"
+        )
     if _is_importing_for_parent():
         return NullMonitor(IMPORTED)
     settings = ConnectionSettings.resolve(

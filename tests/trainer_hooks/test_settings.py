@@ -204,3 +204,13 @@ def test_actions_must_be_a_policy():
     """A mapping of rules is refused as `actions`, because it does not say whether the rules are a dry run."""
     with pytest.raises(ConfigurationError, match="actions must be an ActionPolicy"):
         trainer_hooks.connect("http://127.0.0.1:1", actions={"critical": "stop"})
+
+
+def test_on_alert_must_be_a_plain_function():
+    """Nothing would await an async one, and no alert would reach its user."""
+
+    async def page(_notice):
+        """Do nothing."""
+
+    with pytest.raises(ConfigurationError, match="on_alert must be a plain function"):
+        trainer_hooks.connect("http://127.0.0.1:1", on_alert=page)
