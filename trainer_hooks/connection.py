@@ -105,7 +105,24 @@ def connect(
         redact=redact,
     )
     monitor.start()
+    if rank is None and world_size is None and settings.world_size == 1 and (number := _find_group_rank()) > 0:
+        monitor.drops.warn(
+            "rank",
+            f"THIS PROCESS REPORTS AS THE ONLY RANK OF ITS RUN, and torch.distributed has it as rank {number}, because "
+            "neither connect nor RANK and WORLD_SIZE name a rank. Pass connect(rank=, world_size=) on every rank, or "
+            "connect on rank 0 alone",
+            once=True,
+        )
     return monitor
+
+
+def _find_group_rank() -> int:
+    """Return this process's rank in torch's default process group; 0 without one."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        return int(distributed.get_rank()) if distributed is not None and distributed.is_initialized() else 0
+    except Exception:  # noqa: BLE001 - another thread may be importing it, and a build may lack it
+        return 0
 
 
 def _is_importing_for_parent() -> bool:

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from torch import distributed
 from torch.distributed import HashStore, TCPStore
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from tests.relays import Relay
 from tests.warm import ROOT, selectable
@@ -160,3 +161,21 @@ def test_a_request_that_a_store_answers_too_late_does_not_abort_a_process_that_e
         relay.end()
         process.communicate("\n", timeout=60)
     assert process.returncode == 0
+
+
+@pytest.fixture
+def second_of_two():
+    """Make a process group in which this process is rank 1, and whose other rank does not exist."""
+    distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=2)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("second_of_two")
+def test_a_rank_that_reports_as_the_only_one_is_told_so(connect, caplog, monkeypatch):
+    """`torch.multiprocessing.spawn` sets no RANK, and the shards of all ranks would be launches of rank 0."""
+    monkeypatch.setenv("RLVITALS_ATTEMPT", "1")
+    connect(rank=1, world_size=2)
+    assert "torch.distributed" not in caplog.text
+    connect()
+    assert "torch.distributed has it as rank 1" in caplog.text
