@@ -157,9 +157,9 @@ class RunHealth:
         elif self._rank == 0 and receipt.accepted and newest >= self._next_launch():
             self._drops.warn(
                 "attempt",
-                f"NO DETECTOR SEES THIS LAUNCH ANY MORE: another launch of the run has begun, with the higher attempt "
-                f"{newest}; the one of this launch is {self._attempt}. Its steps are only stored from now on; start "
-                "it again under another name, and give each training a name of its own",
+                "NO DETECTOR SEES THIS LAUNCH ANY MORE: another launch of the run, or another connect in this process, "
+                f"has the higher attempt {newest}; the one of this launch is {self._attempt}. Its steps are only "
+                "stored from now on; give each training a name of its own, and close a monitor before connecting again",
                 once=True,
             )
 
