@@ -7,10 +7,10 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
@@ -21,10 +21,26 @@ from pydantic_settings import (
 
 from monitor_server.durations import DAY_SECONDS
 
-__all__ = ["Deadlines", "Settings", "environment_variable"]
+__all__ = ["Deadlines", "Settings", "environment_variable", "require_days"]
 
 MEBIBYTE = 1024 * 1024
 LARGEST = 2**53  # fits the integers of both databases, and of JavaScript
+
+
+def require_days(days: float) -> float:
+    """Return a limit of retention in days.
+
+    Raises:
+        PydanticCustomError: If it is not above 0. In many programs 0 means no limit; here it would remove at once.
+    """
+    if not days > 0:
+        raise PydanticCustomError(
+            "days", "must be more than 0 days, or left empty (null in JSON) to keep the data for good"
+        )
+    return days
+
+
+DaysKept = Annotated[float, AfterValidator(require_days)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,23 +184,20 @@ class Settings(BaseSettings):
     record_steps: int | None = Field(
         default=None, ge=1, description="Newest steps of a run whose raw records are kept; all if not set"
     )
-    record_days: float | None = Field(
-        default=None, ge=0, description="Raw records are removed after this many days without a batch of their run"
+    record_days: DaysKept | None = Field(
+        default=None, description="Raw records are removed after this many days without a batch of their run"
     )
-    response_days: float | None = Field(
+    response_days: DaysKept | None = Field(
         default=None,
-        ge=0,
         description="Sampled responses are removed after this many days without a batch of their run",
     )
-    step_days: float | None = Field(
-        default=None, ge=0, description="Steps are thinned after this many days without a batch of their run"
+    step_days: DaysKept | None = Field(
+        default=None, description="Steps are thinned after this many days without a batch of their run"
     )
     thinned_steps: int = Field(
         default=1_000, ge=2, description="Most steps of a run that thinning keeps, without those around alerts"
     )
-    run_days: float | None = Field(
-        default=None, ge=0, description="A run is deleted after this many days without a batch"
-    )
+    run_days: DaysKept | None = Field(default=None, description="A run is deleted after this many days without a batch")
     audit_days: float = Field(
         default=400.0,
         gt=0,

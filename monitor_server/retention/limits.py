@@ -1,5 +1,6 @@
 """The limits of retention. A limit of the environment comes first, then a saved limit, then the default."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -17,9 +18,12 @@ __all__ = [
     "SavableLimits",
     "limits_in_force",
     "list_limits",
+    "log_unused_limits",
     "refuse_fixed",
     "save_limits",
 ]
+
+log = logging.getLogger(__name__)
 
 Source = Literal["environment", "saved", "default"]
 SAVABLE: Final = ("record_steps", "record_days", "response_days", "step_days", "thinned_steps", "run_days")
@@ -66,9 +70,20 @@ def list_limits(repositories: Repositories, settings: Settings) -> list[Limit]:
     return [_limit(name, settings, saved.get(name)) for name in (*SAVABLE, *FIXED)]
 
 
+def log_unused_limits(repositories: Repositories) -> None:
+    """Log each saved limit of 0 days: it is not in force, because it would remove at once, and looks like no limit."""
+    for limit in repositories.retention_limits.all().values():
+        if limit.value <= 0:
+            log.warning(
+                "the saved limit %s of 0 days is not in force and removes nothing; save more than 0 days in Settings, "
+                "or null by PUT /api/v1/retention to keep the data for good",
+                limit.name,
+            )
+
+
 def _limit(name: str, settings: Settings, saved: SavedLimit | None) -> Limit:
     is_set = name in settings.model_fields_set
-    if saved is None or is_set or name in FIXED:
+    if saved is None or saved.value <= 0 or is_set or name in FIXED:
         return Limit(name=name, value=getattr(settings, name), source="environment" if is_set else "default")
     value = int(saved.value) if name in IN_STEPS else saved.value
     return Limit(name=name, value=value, source="saved", saved=saved)

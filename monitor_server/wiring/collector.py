@@ -26,6 +26,7 @@ from monitor_server.instrumentation.spans import OpenSpan
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.networks import Networks
 from monitor_server.notifications.configuration.stored import SavedDocument
+from monitor_server.retention.limits import log_unused_limits
 from monitor_server.retention.policy import RetentionPolicy
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.rules.administration.rule_file import AppliedFile
@@ -138,6 +139,8 @@ def build_collector(
     )
     deliveries = Deliveries()
     steady = clock if isinstance(clock, SteadyClock) else None
+    with store.read() as repositories:
+        log_unused_limits(repositories)
     policy = RetentionPolicy(
         settings, clock=clock, may_be_ahead=(lambda: False) if steady is None else steady.may_be_ahead
     )

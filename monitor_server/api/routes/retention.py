@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BeforeValidator, Field, FiniteFloat
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
 from monitor_server.api.body_fields import By
 from monitor_server.api.dependencies import Asking, DryRunReading, Reading, Serving
@@ -12,6 +12,7 @@ from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import Body, Schema, Time
 from monitor_server.retention.limits import FIXED, Limit, list_limits, refuse_fixed, save_limits
 from monitor_server.retention.preview import preview_removals
+from monitor_server.settings import require_days
 from monitor_server.store.repositories import Repositories
 
 __all__ = ["router"]
@@ -25,7 +26,12 @@ def _number(given: Any) -> Any:  # noqa: ANN401 - any value that a client sends
     return given
 
 
-Days = Annotated[float, Field(ge=0, le=36_500), BeforeValidator(_number)]
+Days = Annotated[
+    float,
+    Field(le=36_500, json_schema_extra={"exclusiveMinimum": 0}),
+    BeforeValidator(_number),
+    AfterValidator(require_days),
+]
 Steps = Annotated[int, Field(ge=1, le=2**53), BeforeValidator(_number)]
 ThinnedSteps = Annotated[int, Field(ge=2, le=2**53), BeforeValidator(_number)]
 

@@ -16,6 +16,7 @@ from monitor_server.retention.preview import preview_removals
 from monitor_server.retention.worker import RetentionWorker
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.retention import step_thinning
+from monitor_server.store.repositories.retention.limits import SavedLimit
 from tests.databases import sqlite_only
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
@@ -152,15 +153,15 @@ def test_counting_ends_in_time_with_what_is_known_by_then(guarded, clock):
 
 @sqlite_only
 def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
-    """In many programs 0 means never; here it would mean at once, against the wish of the owner of a training."""
+    """The shortest limit ends no training, against the wish of its owner."""
     run_id = send_everything(guarded.live, "alive")
-    store, settings = guarded.live.app.state.collector.store, Settings(run_days=0)
+    store, settings = guarded.live.app.state.collector.store, Settings(run_days=1e-9)
     policy = RetentionPolicy(settings, clock=clock)
     clock.now += 1
     with store.write() as repositories:
         policy.begin_deletions(repositories)
         assert repositories.deletion.deleted_runs() == []
-        found = preview_removals(repositories, Settings(), {"run_days": 0}, now=clock.now)
+        found = preview_removals(repositories, Settings(), {"run_days": 1e-9}, now=clock.now)
         assert [each.runs for each in found] == [0]
     clock.now += 10 * DAY
     with store.write() as repositories:
@@ -291,11 +292,28 @@ def test_the_environment_comes_before_what_was_saved(store):
             save_limits(repositories, fixed, {"run_days": 1.0}, seen={"run_days": 30.0}, author=AUTHOR, by="", now=1.0)
 
 
+@sqlite_only
+def test_a_saved_limit_of_0_days_is_not_in_force(store, start_collector, caplog):
+    """It would remove all data of runs that have ended; the log names it at the start, and another can be saved."""
+    with store.write() as repositories:
+        repositories.retention_limits.save(SavedLimit(name="run_days", value=0.0, saved_at=1.0, saved_by="ann"))
+    guarded = Guarded(start_collector())
+    (line,) = [line for line in caplog.messages if "the saved limit run_days of 0 days is not in force" in line]
+    assert "save more than 0 days in Settings, or null by PUT /api/v1/retention" in line
+    admin = guarded.key("admin", name="root")
+    shown = values(guarded, admin)["run_days"]
+    assert (shown["value"], shown["source"]) == (None, "default")
+    assert put(guarded, admin, {"run_days": 7.0}, {"run_days": None}).status == 200
+    assert values(guarded, admin)["run_days"]["value"] == 7.0
+
+
 def test_a_form_takes_what_the_environment_takes():
-    """The same names and the same least values."""
+    """The same names and the same least values; 0 days are refused with what to do instead."""
     assert set(LimitValues.model_fields) == set(SAVABLE)
     for name in SAVABLE:
-        (least,) = [each.ge for each in Settings.model_fields[name].metadata if hasattr(each, "ge")]
-        assert LimitValues(**{name: max(least, 1)})
-        with pytest.raises(ValueError, match=name):
-            LimitValues(**{name: least - 1})
+        least, refused = (1e-9, 0) if name.endswith("_days") else (2, 1) if name == "thinned_steps" else (1, 0)
+        says = f"(?s){name}.*" + ("left empty .* to keep the data for good" if name.endswith("_days") else "")
+        for build in (Settings, LimitValues):
+            assert getattr(build(**{name: least}), name) == least
+            with pytest.raises(ValueError, match=says):
+                build(**{name: refused})
