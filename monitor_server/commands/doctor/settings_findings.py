@@ -25,15 +25,16 @@ OTHERS = frozenset(
 
 
 def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[DoctorFinding]:
-    """Yield a finding for each unusable setting, or one finding if all are usable."""
+    """Yield a finding for each unusable setting of the collector, or one finding if all are usable."""
     environ = os.environ if environ is None else environ
-    given = [name for name in environ if name.startswith(PREFIX)]
-    known = {PREFIX + name.upper() for name in Settings.model_fields} | OTHERS
+    given = {name for name in environ if name.upper().startswith(PREFIX)}
+    ours = {PREFIX + name.upper() for name in Settings.model_fields}
+    own = {name for name in given if name.upper() in ours}  # the collector reads small letters too, the others do not
     is_fine = True
-    for name in sorted(set(given) - known):
+    for name in sorted(given - own - OTHERS):
         is_fine = False
-        own_part = name.removeprefix(PREFIX)  # with the prefix, any name would be near another one
-        near = difflib.get_close_matches(own_part, [each.removeprefix(PREFIX) for each in known], n=1)
+        own_part = name.upper().removeprefix(PREFIX)  # with the prefix, any name would be near another one
+        near = difflib.get_close_matches(own_part, [each.removeprefix(PREFIX) for each in ours | OTHERS], n=1)
         yield DoctorFinding(
             level=Level.WARNING,
             about="settings",
@@ -52,6 +53,7 @@ def check_settings(environ: Mapping[str, str] | None = None) -> Iterator[DoctorF
                 advice="correct it; a collector does not start with it (docs/configuration.md)",
             )
     if is_fine:
-        yield DoctorFinding(
-            level=Level.OK, about="settings", text=f"{len(given)} set by the environment, all can be used"
-        )
+        text = f"the environment sets {len(own)} of the collector, all can be used"
+        if others := len(given - own):
+            text += f"; {others} of trainers or of a separate dashboard are not checked"
+        yield DoctorFinding(level=Level.OK, about="settings", text=text)

@@ -126,10 +126,21 @@ def test_a_name_that_no_setting_has_is_named_with_the_nearest(monkeypatch):
     monkeypatch.setenv("RLVITALS_DATABSE_URL", "sqlite:///mine.db")
     monkeypatch.setenv("RLVITALS_FOO", "1")
     monkeypatch.setenv("RLVITALS_PORT", "many")
-    unknown, near_none, unusable = check_settings()
+    monkeypatch.setenv("rlvitals_prot", "1")
+    unknown, near_none, small, unusable = check_settings()
     assert (unknown.level, unknown.advice) == (Level.WARNING, "did you mean RLVITALS_DATABASE_URL?")
     assert near_none.advice == "docs/configuration.md lists all settings"
+    assert (small.level, small.advice) == (Level.WARNING, "did you mean RLVITALS_PORT?")
     assert (unusable.level, "RLVITALS_PORT" in unusable.text) == (Level.PROBLEM, True)
+
+
+def test_the_values_of_trainers_are_not_said_to_be_usable():
+    """Only the collector's variables are read; a trainer checks its own at its start."""
+    (finding,) = check_settings({"RLVITALS_TEXTS": "maybe", "RLVITALS_URL": "nowhere", "RLVITALS_LOG_LEVEL": "info"})
+    assert finding.text == (
+        "the environment sets 1 of the collector, all can be used; 2 of trainers or of a separate dashboard are not "
+        "checked"
+    )
 
 
 def test_every_documented_variable_is_known():
