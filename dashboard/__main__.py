@@ -1,8 +1,10 @@
 """``python -m dashboard``: serve the dashboard in a process of its own."""
 
 import contextlib
+import re
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 try:
     from pydantic import ValidationError
@@ -16,6 +18,8 @@ try:
 except ModuleNotFoundError as missing:
     sys.exit(f"rlvitals: the dashboard needs {missing.name}, which is not installed: pip install 'rlvitals[dashboard]'")
 
+CREDENTIALS: Final = re.compile(r"//.*@", re.DOTALL)  # in an address that cannot be used, and may hold a password
+
 
 def main(arguments: Sequence[str] = ()) -> None:
     """Serve until interrupted; exit with one line and status 1 if a setting is invalid or there are arguments."""
@@ -28,7 +32,8 @@ def main(arguments: Sequence[str] = ()) -> None:
         settings = Settings()
     except ValidationError as error:
         problems = "; ".join(
-            f"{variable(str(item['loc'][0]))}: {item['msg']}, got {item['input']!r}" for item in error.errors()
+            f"{variable(str(item['loc'][0]))}: {item['msg']}, got {CREDENTIALS.sub('//***@', str(item['input']))!r}"
+            for item in error.errors()
         )
         sys.exit(f"rlvitals: a setting of the dashboard cannot be used: {problems}; see docs/configuration.md")
     try:

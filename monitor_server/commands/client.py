@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import typer
 import urllib3
@@ -27,6 +27,7 @@ __all__ = [
     "fetch_list",
     "path_part",
     "require_address",
+    "trim_address",
     "url_of_environment",
 ]
 
@@ -39,19 +40,20 @@ LONGEST_ANSWER = 64 << 20  # bytes, decoded: a thousand runs with their curves a
 URL_VARIABLE = "RLVITALS_URL"  # trainers read this variable as well
 
 
-def _without_slash(url: str) -> str:
-    return url.rstrip("/")
+def trim_address(url: str) -> str:
+    """Return an address without blanks around it, such as the end of a line of a file, and slashes at its end."""
+    return url.strip().rstrip("/")
 
 
 CollectorUrl = Annotated[
-    str, typer.Option(envvar=URL_VARIABLE, callback=_without_slash, help="Address of the collector.")
+    str, typer.Option(envvar=URL_VARIABLE, callback=trim_address, help="Address of the collector.")
 ]
 """The option ``--url`` of a command that connects to a collector; its default is `DEFAULT_URL`."""
 
 
 def url_of_environment() -> str | None:
     """Return the address in RLVITALS_URL, for a command that connects to a collector only if an address is given."""
-    return _without_slash(os.environ.get(URL_VARIABLE, "")) or None
+    return trim_address(os.environ.get(URL_VARIABLE, "")) or None
 
 
 class CollectorAnswer(dict[str, Any]):
@@ -215,9 +217,20 @@ def require_address(url: str) -> None:
     """Require an address that trainers and commands take.
 
     Raises:
-        CommandError: If it does not begin with ``http://`` or ``https://``.
+        CommandError: If it is not one of HTTP, or has a user or a password, which the message does not contain.
     """
-    if not url.startswith(("http://", "https://")):
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number of one, or a bracket has no end
+        is_address = False
+    # A password would not be sent, and lines of output would show it. One with a slash is no part of `netloc`.
+    if "@" in (parts.netloc if is_address else url):
+        raise CommandError(
+            f"--url ({URL_VARIABLE}) must have no user or password, got one before {url.rpartition('@')[2]!r}; give a "
+            "key by RLVITALS_API_KEY"
+        )
+    if not is_address:
         raise CommandError(f"--url ({URL_VARIABLE}) must look like {DEFAULT_URL}, got {url!r}")
 
 

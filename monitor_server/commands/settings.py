@@ -13,7 +13,7 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["database_url", "read_settings", "unusable_settings"]
 
 LONGEST_VALUE: Final = 100
-CREDENTIALS: Final = re.compile(r"//[^/]*@")  # in an address; settings name files for every other secret
+CREDENTIALS: Final = re.compile(r"//.*@", re.DOTALL)  # in an address; settings name files for every other secret
 
 
 def read_settings(**given: object) -> Settings:

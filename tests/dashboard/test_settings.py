@@ -33,6 +33,9 @@ def test_an_address_that_is_none_ends_the_start(monkeypatch):
     monkeypatch.setenv("RLVITALS_API_URL", "collector:8600")
     with pytest.raises(SystemExit, match=r"RLVITALS_API_URL: must begin with http:// .*, got 'collector:8600'"):
         main()
+    monkeypatch.setenv("RLVITALS_API_URL", "http://ann:hid den@collector:8600")  # no password is shown
+    with pytest.raises(SystemExit, match=r"got 'http://\*\*\*@collector:8600'"):
+        main()
 
 
 @pytest.mark.parametrize("library", ["dash", "uvicorn"])

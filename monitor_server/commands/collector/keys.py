@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from monitor_server.commands.client import fetch_json, fetch_list, path_part, url_of_environment
+from monitor_server.commands.client import fetch_json, fetch_list, path_part, trim_address, url_of_environment
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.terminal import local_time, printable, say, table
 from monitor_server.commands.user_name import user_name
@@ -79,7 +79,7 @@ def _act(
 
 class _OverHttp:
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
+        self._url = trim_address(url)
 
     def all(self) -> list[dict[str, Any]]:
         return [*fetch_list(self._url, "/keys")]

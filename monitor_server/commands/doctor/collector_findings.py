@@ -32,7 +32,7 @@ def check_collector(url: str) -> Iterator[DoctorFinding]:
             level=Level.PROBLEM,
             about="collector",
             text=str(error),
-            advice="write the address with http:// or https://; trainers and the other commands refuse this one",
+            advice="correct the address; trainers and the other commands refuse this one too",
         )
         return
     try:

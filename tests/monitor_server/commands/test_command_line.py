@@ -75,11 +75,32 @@ def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
     )
 
 
-@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://bob:hidden@127.0.0.1:9",
+        "http://bob:hid/den@127.0.0.1:9",
+        "bob:hidden@127.0.0.1:9",
+        "http://bob:hidden@[",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(address, capsys, monkeypatch):
+    """A trainer refuses the same variable; the output of the doctor is what people paste into tickets."""
+    monkeypatch.setenv("RLVITALS_URL", address)
+    assert main(["runs"]) == 1
+    line = capsys.readouterr().err
+    assert "must have no user or password, got one before" in line
+    assert main(["doctor", "--json", "--database", "sqlite:////nowhere/x.db"]) == 1
+    printed = capsys.readouterr().out
+    assert "RLVITALS_API_KEY" in printed
+    assert not any(part in line + printed for part in ("bob", "hid"))
+
+
+@pytest.mark.parametrize("slash", ["", "/", "/\n"])
 def test_the_address_comes_from_the_option_then_from_the_environment(
     slash, start_collector, tmp_path, capsys, monkeypatch
 ):
-    """`RLVITALS_URL`, as trainers read it, with and without a slash at its end; an option comes before it."""
+    """`RLVITALS_URL`, as trainers read it, with or without a slash or a line break at its end; an option is first."""
     live = start_collector()
     log = tmp_path / "log.jsonl"
     log.write_text('{"step": 1, "reward": 0.5}\n')
