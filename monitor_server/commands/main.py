@@ -127,7 +127,7 @@ def _root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 0, 1 after a one-line error, 2 for a wrong option or value."""
+    """Run one command and return the exit status: 0, 1 after a one-line error, 2 for what the parser refuses."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot write a character gets its escape
             with contextlib.suppress(OSError):  # some pipes cannot be changed, and stay unchanged

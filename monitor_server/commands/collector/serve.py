@@ -4,7 +4,7 @@ import gc
 import logging
 import sys
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,9 +32,14 @@ SWITCH_SECONDS = 0.0005
 def run(
     *,
     host: Annotated[str | None, typer.Option(help="Address to listen on (RLVITALS_HOST, 127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="Port, 0 for a free one (RLVITALS_PORT, 8600).")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Port, 0 for a free one (RLVITALS_PORT, 8600).")
+    ] = None,
     role: Annotated[
-        str | None, typer.Option(help="Tasks of this process: all, ingest, projector or web (RLVITALS_ROLE, all).")
+        Literal["all", "ingest", "projector", "web"] | None,
+        typer.Option(
+            show_choices=False, help="Tasks of this process: all, ingest, projector or web (RLVITALS_ROLE, all)."
+        ),
     ] = None,
     database: Annotated[str | None, typer.Option(help="SQLAlchemy URL (RLVITALS_DATABASE_URL).")] = None,
     insecure: Annotated[

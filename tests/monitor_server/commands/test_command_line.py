@@ -224,11 +224,17 @@ def test_an_output_that_is_closed_early_ends_a_command_quietly(start_collector, 
         assert ending_early(command, lines=lines) == "", command
 
 
-def test_an_unknown_command_or_option_is_status_2(capsys):
-    """Tools of the shell do the same; the line has the given name."""
+def test_an_unknown_command_or_option_or_value_is_status_2(capsys):
+    """Tools of the shell do the same; the message names the option, and no variable."""
     assert main(["bakctest"]) == 2
     assert main(["runs", "--urll", "x"]) == 2
     assert "bakctest" in capsys.readouterr().err
+    assert main(["serve", "--port", "70000"]) == 2
+    assert main(["serve", "--role", "bogus"]) == 2
+    printed = capsys.readouterr().err
+    assert "--port" in printed
+    assert "--role" in printed
+    assert "a setting cannot be used" not in printed
 
 
 def test_a_shell_can_complete_the_commands():
