@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import mark_places
+from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.running_sums import running_sum
 from dashboard.figures.panels import PANELS, signals_of
 from dashboard.figures.run import rows_of, run_figure
+from dashboard.pages.run.page_data import RunPageData
 from dashboard.theme import PHASES
 
 PHASE_SPANS = [
@@ -236,6 +238,17 @@ def test_a_running_sum_goes_on_after_a_nan():
     assert values[0] == 1.0
     assert math.isnan(values[1])
     assert values[2] == 3.0
+
+
+@pytest.mark.parametrize("is_thinned", [False, True])
+def test_the_page_of_a_run_that_has_lost_steps_says_so_and_shows_no_running_sum(is_thinned, texts):
+    """The sum would lack the values of the removed steps, and look like a smaller change."""
+    run = {"id": "r", "project": "p", "name": "r", "status": "finished", "phase": "healthy", "thinned": is_thinned}
+    held = {signal: series(signal, [1.0, 2.0]) for signal in ("entropy/paired_delta", "entropy/mean")}
+    read = RunPageData(run, held, {}, [], [], [], None, [], [], {}, None, PanelView(), {})
+    assert ("entropy/paired_delta" in lines_of(read.figure())) is not is_thinned
+    assert ("Paired entropy change" in json.dumps(read.figure())) is not is_thinned
+    assert any("removed some of the steps" in text for text in texts(read.header())) is is_thinned
 
 
 def test_a_thinned_running_sum_keeps_what_is_not_finite():

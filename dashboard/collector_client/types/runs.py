@@ -115,6 +115,7 @@ class RunDetail(RunItem, total=False):
     signals: list[str]
     notes: str | None
     left_out: LeftOutItem | None
+    thinned: bool
 
 
 class SeriesItem(TypedDict):

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from dashboard.collector_client.types.runs import ForecastItem, PhaseItem, RunItem, SeriesItem, shown_name
+from dashboard.collector_client.types.runs import ForecastItem, PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
 from dashboard.components.forecast import forecast_parts
 from dashboard.components.small_elements import badge, number, since
 from dashboard.components.values import plain
@@ -28,6 +28,10 @@ VITALS: Final = (
     ("ratio/max", "largest ratio"),
 )
 NEWEST_PHASES: Final = 8
+THINNED: Final = (
+    "Retention has removed some of the steps of this run. The charts show the others, without the running sum of the "
+    "paired entropy change, which needs all of them."
+)
 LEVELS: Final = {
     "L0": "imported logs",
     "L1": "the trainer's own metrics",
@@ -38,7 +42,7 @@ LEVELS: Final = {
 
 
 def run_header(
-    run: RunItem,
+    run: RunDetail,
     phases: Sequence[PhaseItem],
     series: Mapping[str, SeriesItem],
     forecast: ForecastItem | None = None,
@@ -70,6 +74,7 @@ def run_header(
             className="title",
         ),
         html.Dl([html.Div([html.Dt(name), html.Dd(value)]) for name, value in _facts(run)], className="facts"),
+        *([html.P(THINNED, className="hint")] if run.get("thinned") else []),
         html.Div([_vital(signal, label, series) for signal, label in VITALS], className="vitals"),
         html.Div(forecast_parts(forecast, phase=run["phase"]), id=run_ids.FORECAST, className="forecast"),
         *_timeline(phases, newest_step="now" if goes_on else run.get("last_step")),

@@ -25,7 +25,7 @@ from dashboard.components.rules.states import rule_states
 from dashboard.components.run.header import SEEN_SHARE, run_header
 from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.running_sums import running_sum
-from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, signals_of
+from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, SignalPanel, signals_of
 from dashboard.figures.run import rows_of, run_figure
 from dashboard.figures.signal import merge
 from dashboard.pages.run.zoomed_series import read_zoomed
@@ -55,6 +55,11 @@ class RunPageData:
     view: PanelView
     means: dict[str, SeriesItem]
 
+    @property
+    def panels(self) -> tuple[SignalPanel, ...]:
+        """The vital signs; without the running sum if steps were removed, because their values are missing in it."""
+        return tuple(each for each in PANELS if not self.run.get("thinned") or SUMMED_SIGNAL not in signals_of((each,)))
+
     def header(self) -> list[Component]:
         """Draw the top of the page."""
         return run_header(self.run, self.phases, self.series, self.forecast)
@@ -76,6 +81,7 @@ class RunPageData:
             phases=self.phases,
             alerts=self.alerts,
             marks=self.marks,
+            panels=self.panels,
             expected=self.expected,
             smoothing=self.view.smoothing,
             means=self.means,
@@ -84,7 +90,7 @@ class RunPageData:
 
     def style(self) -> dict[str, int]:
         """Return the height of the figure, in pixels."""
-        return {"height": rows_of(PANELS, self.series, self.marks)[1]}
+        return {"height": rows_of(self.panels, self.series, self.marks)[1]}
 
     def live(self) -> dict[str, object]:
         """Return the data with which the browser appends steps; it asks again when the points have doubled."""
@@ -95,7 +101,7 @@ class RunPageData:
             "attempt": self.run["attempt"],
             "max_points": MAX_POINTS * (1 if self.view.zoom is None else 3),
             "signals": len(self.run.get("signals") or []),
-            "missing": [signal for signal in signals_of(PANELS) if signal not in self.series],
+            "missing": [signal for signal in signals_of(self.panels) if signal not in self.series],
         }
 
 

@@ -114,6 +114,7 @@ class RunDetail(RunItem):
     quarantine_reason: str | None
     notes: str | None
     left_out: LeftOutItem | None = Field(description="Null if every signal is stored")
+    thinned: bool = Field(description="Whether retention has removed some of its steps")
 
 
 class RunGroupItem(Schema):
@@ -211,7 +212,12 @@ def run_detail(row: Mapping[str, Any], signals: Sequence[str], *, max_signals: i
     lost = {name: row[column] for name, column in names.items()} | {"limit": max_signals}
     return RunDetail.model_validate(
         _run_fields(row)
-        | {"config": config, "signals": sorted(signals), "left_out": lost if row["left_out_signals"] else None}
+        | {
+            "config": config,
+            "signals": sorted(signals),
+            "left_out": lost if row["left_out_signals"] else None,
+            "thinned": row["has_thinned_steps"],
+        }
     )
 
 

@@ -353,7 +353,7 @@ def test_a_slice_is_bounded_and_one_collector_at_a_time_removes(keeping, databas
     other.close()
 
 
-def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url, clock, tmp_path):
+def test_who_reads_a_thinned_run_or_its_export_is_told_so(keeping, database_url, clock, tmp_path):
     """Its phases and alerts may differ. An earlier export has no such note, nor has that of a run that lost nothing."""
     live = keeping(step_days=1.0, thinned_steps=4, stall_minimum_seconds=1e9)
     short = live.run(run="b", records=[_step(step) for step in range(4)])
@@ -380,6 +380,7 @@ def test_who_reads_the_export_of_a_thinned_run_is_told_so(keeping, database_url,
     assert lines == columns
     assert notes(short) == notes(sparse) == [[], []]
     assert "retention had thinned the steps of this run" in lines[0]
+    assert [live.get(f"/runs/{each}")["thinned"] for each in (long, short, sparse)] == [True, False, False]
 
 
 @sqlite_only
