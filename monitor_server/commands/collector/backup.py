@@ -20,6 +20,9 @@ def run(
 ) -> int:
     """Write one consistent snapshot; docs/operations.md describes how to restore it."""
     with interrupted_by_sigterm():
-        size = back_up(database_url(database), destination)
-    say(f"{printable(destination)}: {size:,} bytes")
+        made = back_up(database_url(database), destination)
+    say(f"{printable(destination)}: {made.size_bytes:,} bytes")
+    if made.deletions:
+        runs = f"{made.deletions:,} deleted run{'s' * (made.deletions != 1)}"
+        say(f"it still contains {runs}, whose rows are being removed; make another one in some minutes")
     return 0

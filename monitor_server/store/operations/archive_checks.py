@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +14,18 @@ from monitor_server.store.installation import OUR_TABLE, POSTGRES_SCHEMA
 from monitor_server.store.tables import metadata
 from monitor_server.text_safety.printable import one_line
 
-__all__ = ["MAKE_AGAIN", "check_archive", "choose_tables", "is_of_migration", "of_others", "read_schema"]
+__all__ = [
+    "COUNT_DELETIONS",
+    "MAKE_AGAIN",
+    "check_archive",
+    "choose_tables",
+    "count_deletions",
+    "is_of_migration",
+    "of_others",
+    "read_schema",
+]
 
+COUNT_DELETIONS: Final = "SELECT count(*) FROM runs WHERE deleted_at IS NOT NULL"
 VERSION_TABLE: Final = "alembic_version"
 MAKE_AGAIN: Final = "; a collector has migrated the tables meanwhile, so make the backup again"
 # What PostgreSQL says of an index, a table or a column that has gone since the snapshot of the one who asks.
@@ -56,6 +66,13 @@ def choose_tables(url: URL, address: str, password: object) -> str:
 def read_schema(address: str, password: object) -> str:
     """Return the schema that a database has; ask as soon as pg_dump has ended, because a migration may have waited."""
     return ",".join(_ask(address, password, f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608 - our name
+
+
+def count_deletions(address: str, password: object) -> int:
+    """Return the number of runs that are being deleted; ask before pg_dump begins, because their deletion may end."""
+    with suppress(DatabaseUnusable):  # the tables of an early version have no such column
+        return int(_ask(address, password, COUNT_DELETIONS)[0])
+    return 0
 
 
 def _ask(address: str, password: object, question: str) -> list[str]:

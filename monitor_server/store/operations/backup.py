@@ -1,14 +1,16 @@
-"""Copies a database while collectors write to it: one consistent snapshot, without deleted data."""
+"""Copies a database while collectors write to it: one consistent snapshot, without data that was removed before."""
 
 import fcntl
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -18,9 +20,11 @@ from sqlalchemy.exc import DBAPIError
 from monitor_server.errors import DatabaseUnusable
 from monitor_server.store.address import read_address, shown_url
 from monitor_server.store.operations.archive_checks import (
+    COUNT_DELETIONS,
     MAKE_AGAIN,
     check_archive,
     choose_tables,
+    count_deletions,
     is_of_migration,
     of_others,
     read_schema,
@@ -29,7 +33,7 @@ from monitor_server.store.operations.inspection import inspect_database
 from monitor_server.store.postgresql.connections import given_options
 from monitor_server.text_safety.printable import one_line
 
-__all__ = ["back_up"]
+__all__ = ["Backup", "back_up"]
 
 CONNECT_SECONDS: Final = 10
 # A large backup takes hours. A table with many deleted rows is read for minutes before a byte of it is written.
@@ -37,8 +41,21 @@ SILENT_SECONDS: Final = 600.0
 AGAIN_SECONDS: Final = 0.05  # an interrupt has no effect before the statement has begun
 
 
-def back_up(url: str, destination: Path) -> int:
-    """Write a backup, and return its size in bytes. The database is not migrated.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A written backup.
+
+    Attributes:
+        size_bytes: Its size.
+        deletions: The number of deleted runs that it still contains, because their rows were not removed yet.
+    """
+
+    size_bytes: int
+    deletions: int
+
+
+def back_up(url: str, destination: Path) -> Backup:
+    """Write a backup. The database is not migrated.
 
     For SQLite, it is a database file; for PostgreSQL, an archive of pg_dump, for pg_restore.
 
@@ -50,7 +67,7 @@ def back_up(url: str, destination: Path) -> int:
     try:
         _require_new(destination)
         with _reserve_file(destination) as (partial, lock):
-            _write(parsed, partial, lock)
+            deletions = _write(parsed, partial, lock)
             partial.rename(destination)
             _flush(destination.parent)
     except UnicodeEncodeError as error:
@@ -59,7 +76,7 @@ def back_up(url: str, destination: Path) -> int:
         ) from error
     except OSError as error:
         raise DatabaseUnusable(f"{destination} cannot be written: {error}") from error
-    return destination.stat().st_size
+    return Backup(size_bytes=destination.stat().st_size, deletions=deletions)
 
 
 def _require_new(destination: Path) -> None:
@@ -109,16 +126,17 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
-def _write(parsed: URL, partial: Path, lock: int) -> None:
-    """Write a complete backup with our tables; it is on the disk when this returns."""
+def _write(parsed: URL, partial: Path, lock: int) -> int:
+    """Write a complete backup with our tables, on the disk; return the number of deleted runs that it contains."""
     if parsed.get_backend_name() == "sqlite":
-        _copy_sqlite(parsed, partial)
+        deletions = _copy_sqlite(parsed, partial)
     else:
-        _dump_postgres(parsed, partial, lock)
+        deletions = _dump_postgres(parsed, partial, lock)
     _flush(partial)
+    return deletions
 
 
-def _copy_sqlite(url: URL, destination: Path) -> None:
+def _copy_sqlite(url: URL, destination: Path) -> int:
     if not url.database or not Path(url.database).is_file():
         raise DatabaseUnusable(f"there is no database {shown_url(str(url))}; set RLVITALS_DATABASE_URL or --database")
     engine = create_engine(url)
@@ -141,9 +159,12 @@ def _copy_sqlite(url: URL, destination: Path) -> None:
     state = inspect_database(URL.create("sqlite", database=str(destination)).render_as_string())
     if state is None or state.schema_version is None:
         raise of_others(url)
+    with closing(sqlite3.connect(destination)) as copy, suppress(sqlite3.OperationalError):  # as count_deletions
+        return int(copy.execute(COUNT_DELETIONS).fetchone()[0])
+    return 0
 
 
-def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
+def _dump_postgres(url: URL, destination: Path, lock: int) -> int:
     from psycopg import ProgrammingError  # noqa: PLC0415 - psycopg is an extra
     from psycopg.conninfo import make_conninfo  # noqa: PLC0415
 
@@ -164,7 +185,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
         address = make_conninfo(**parameters)
     except ProgrammingError as error:
         raise DatabaseUnusable(f"the database {shown_url(str(url))} cannot be addressed: {error}") from error
-    tables = choose_tables(url, address, password)
+    tables, deletions = choose_tables(url, address, password), count_deletions(address, password)
     command = [program, "--format=custom", "--no-owner", "--no-privileges", tables, f"--file={destination}", address]
     # The program holds the lock as well, because it continues to write if this process is killed.
     with subprocess.Popen(  # noqa: S603
@@ -180,6 +201,7 @@ def _dump_postgres(url: URL, destination: Path, lock: int) -> None:
             f"pg_dump has failed: {one_line(errors)[:500]}{MAKE_AGAIN if is_of_migration(errors) else ''}"
         )
     check_archive(destination, Path(program).with_name("pg_restore"), now=read_schema(address, password))
+    return deletions
 
 
 def _wait(process: subprocess.Popen[str], written: Path) -> str:

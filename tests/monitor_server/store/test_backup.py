@@ -91,6 +91,20 @@ def test_a_restored_backup_answers_the_same_and_goes_on(  # noqa: PLR0917 - fixt
     assert _send(restored, 7)["alerts"][0]["kind"] == "scripted"
 
 
+def test_a_backup_says_that_it_contains_runs_that_are_being_deleted(store, append, database_url, tmp_path, capsys):
+    """They are in no answer, and who makes a copy without them needs another one."""
+    run_id = append()
+    with store.write() as repositories:
+        repositories.deletion.begin_deletion([run_id], now=1.0)
+    assert main(["backup", str(tmp_path / "first.db"), "--database", database_url]) == 0
+    assert "it still contains 1 deleted run," in capsys.readouterr().out
+    with store.write() as repositories:
+        while repositories.deletion.remove_rows(run_id, limit=250) is not None:
+            pass
+    assert main(["backup", str(tmp_path / "second.db"), "--database", database_url]) == 0
+    assert "deleted" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_restore_onto_a_database_with_data_changes_nothing(start_collector, database_url, tmp_path):
     """In one transaction, as docs/operations.md says; a collector that still runs on it goes on."""
@@ -269,7 +283,7 @@ def test_a_backup_that_begins_as_another_one_fails_writes_to_a_private_file(migr
         lock(*arguments)
 
     monkeypatch.setattr(fcntl, "flock", remove_and_lock)
-    assert back_up(url, tmp_path / "x.db") > 0
+    assert back_up(url, tmp_path / "x.db").size_bytes > 0
     assert stat.S_IMODE((tmp_path / "x.db").stat().st_mode) == 0o600
     assert not partial.exists()
 
