@@ -37,7 +37,9 @@ def delete_run(
 def delete_project(
     repositories: Repositories, project: str, *, is_forced: bool, now: float, deadlines: Deadlines
 ) -> list[str]:
-    """Begin to delete all runs of a project, and return their ids; the arguments are those of `delete_run`.
+    """Begin to delete all runs of a project with its silences and views, and return the ids of the runs.
+
+    The arguments are those of `delete_run`.
 
     Raises:
         UnknownProject: If no run belongs to it.
@@ -46,7 +48,10 @@ def delete_project(
     found = repositories.run_views.statuses(now=now, deadlines=deadlines, project=project)
     if not found:
         raise UnknownProject.by_name(project)
-    return _delete(repositories, found, is_forced=is_forced, now=now)
+    deleted = _delete(repositories, found, is_forced=is_forced, now=now)
+    repositories.silences.remove_project(project)
+    repositories.saved_views.remove_project(project)
+    return deleted
 
 
 def _delete(

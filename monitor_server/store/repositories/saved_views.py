@@ -72,7 +72,7 @@ class SavedViews:
         self._connection.execute(delete(saved_views).where(saved_views.c.id == view_id))
 
     def remove_project(self, project: str) -> None:
-        """Remove the views of a project whose last run is deleted."""
+        """Remove the views of a project."""
         self._connection.execute(delete(saved_views).where(saved_views.c.project == project))
 
     def page(self, *, limit: int, before: int | None = None, project: str | None = None) -> list[dict[str, Any]]:

@@ -176,7 +176,7 @@ class Silences:
         return self._connection.execute(delete(silences).where(_SILENCE.number.in_(some))).rowcount
 
     def remove_project(self, project: str) -> None:
-        """Remove the silences of a project whose last run is deleted."""
+        """Remove the silences of a project."""
         self._connection.execute(delete(silences).where(_SILENCE.project == project))
 
     def remove_of_alerts(self, run_id: str) -> None:

@@ -37,6 +37,11 @@ def changes(live, alert_id):
     return [(entry["change"], entry["stage"], entry["by"]) for entry in history(live, alert_id)]
 
 
+def deleted_runs(live):
+    with live.app.state.collector.store.read() as repositories:
+        return repositories.deletion.deleted_runs()
+
+
 def metric(live, name, **labels):
     """Return the samples of a metric that have some labels."""
     text = live.pool.request("GET", f"{live.url}/metrics").data.decode()
@@ -340,10 +345,14 @@ def test_the_command_silences_lists_and_ends(live, capsys):
 
 
 def test_a_project_is_deleted_with_its_silences(live):
-    """Silences that name only the project are deleted too; those of other projects stay."""
-    step(live, 1, warn=1.0)
+    """They stay while its last run is deleted, which may begin anew; those of other projects stay in any case."""
+    run_id = step(live, 1, warn=1.0)["run_id"]
     post(live, "/silences", project="default", minutes=5)
     kept = post(live, "/silences", project="another", minutes=5)
+    assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}?force=true").status == 200
+    eventually(lambda: deleted_runs(live) == [])
+    assert len(live.get("/silences")["items"]) == 2
+    step(live, 2)
     assert live.pool.request("DELETE", f"{live.url}/api/v1/projects/default?force=true").status == 200
     eventually(lambda: [each["id"] for each in live.get("/silences")["items"]] == [kept["id"]])
 

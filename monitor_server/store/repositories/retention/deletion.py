@@ -13,7 +13,6 @@ from monitor_server.store.repositories.retention.silent_runs import is_silent, r
 from monitor_server.store.repositories.rules import Rules
 from monitor_server.store.repositories.run_status import is_active_column
 from monitor_server.store.repositories.runs import lock_in_order
-from monitor_server.store.repositories.saved_views import SavedViews
 from monitor_server.store.repositories.silences import Silences
 from monitor_server.store.statements import in_parts
 from monitor_server.store.tables import (
@@ -97,8 +96,6 @@ class Deletion:
         self._connection.execute(delete(runs).where(here))
         if self._connection.execute(select(runs.c.id).where(runs.c.project == project)).first() is None:
             AuditLog(self._connection).forget_project(project)
-            Silences(self._connection).remove_project(project)
-            SavedViews(self._connection).remove_project(project)
         return runs.name, 1
 
     def with_removed_attempts(self) -> list[str]:
