@@ -23,7 +23,7 @@ not_found     ├── UnknownRun, UnknownProject      404
               ├── UnknownSilence                  404
 conflicts     ├── RunActive                       409  the trainer of the run still sends
               ├── KeyNameTaken                    409  a key of this name is in use
-              ├── RuleConflict                    409  its name is taken, there are too many, or it comes from a file
+              ├── RuleConflict                    409  its name is taken, or a run that it needs is to be deleted
               ├── TooManyViews                    409  the number of saved views has reached its limit
               ├── SettingsConflict                409  another person has saved the settings, or they are set elsewhere
               ├── RequestNotPossible              409  the trainer of the run cannot receive this request now

@@ -18,7 +18,7 @@ class KeyNameTaken(CollectorError):
 
 
 class RuleConflict(CollectorError):
-    """The rule conflicts with the existing ones: its name is taken, there are too many, or it comes from a file."""
+    """A rule conflicts with others or with the request: its name is taken, or a run that it needs is to be deleted."""
 
     status = 409
 

@@ -1,15 +1,15 @@
 """A person deletes a run or a project: it is hidden at once, and the worker removes its rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from monitor_server.errors import RunActive, UnknownProject, UnknownRun
+from monitor_server.errors import RuleConflict, RunActive, UnknownProject, UnknownRun
 from monitor_server.settings import Deadlines
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.run_status import ACTIVE
 
 __all__ = ["delete_project", "delete_run"]
 
-RUNS_NAMED = 3
+NAMED = 3
 
 
 def delete_run(
@@ -20,17 +20,26 @@ def delete_run(
     Args:
         repositories: An open transaction.
         run_id: The run.
-        is_forced: Whether to delete it while its trainer sends.
+        is_forced: Whether to delete it while its trainer sends, or a rule compares with it.
         now: Seconds since the epoch.
         deadlines: The times after which a silent run is lost.
 
     Raises:
         UnknownRun: If there is no such run.
         RunActive: If its trainer sends, and the deletion is not forced.
+        RuleConflict: If a rule compares with it, and the deletion is not forced.
     """
     found = repositories.run_views.statuses(now=now, deadlines=deadlines, run_id=run_id)
     if not found:
         raise UnknownRun.by_id(run_id)
+    rules = repositories.rules.compared_runs().get(run_id)
+    if rules and not is_forced:
+        names = _some([repr(name) for name in rules])
+        raise RuleConflict(
+            f"no rule may compare with a run that is deleted, as {names}; change, delete or "
+            "switch off the rule first, or force the deletion (`rlvitals runs --force`, over HTTP force=true); after "
+            "that the rule has nothing to compare with, and its alerts are resolved"
+        )
     return _delete(repositories, found, is_forced=is_forced, now=now)
 
 
@@ -59,11 +68,16 @@ def _delete(
 ) -> list[str]:
     active = [f"{name!r} is {status}" for name, status in found.values() if status in ACTIVE]
     if active and not is_forced:
-        others = f" and {len(active) - RUNS_NAMED} more" if len(active) > RUNS_NAMED else ""
         raise RunActive(
-            f"a run must have ended before it is deleted: {', '.join(active[:RUNS_NAMED])}{others}; stop the trainer "
+            f"a run must have ended before it is deleted: {_some(active)}; stop the trainer "
             "first, or force the deletion (`rlvitals runs --force`, over HTTP force=true), after which the run "
             "starts again with the next batches of its trainer"
         )
     repositories.deletion.begin_deletion(found, now=now)
     return list(found)
+
+
+def _some(named: Sequence[str]) -> str:
+    """Return the first of some names, and the number of the others."""
+    others = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return f"{', '.join(named[:NAMED])}{others}"

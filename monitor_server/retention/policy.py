@@ -88,7 +88,8 @@ class RetentionPolicy:
     def begin_deletions(self, repositories: Repositories) -> bool:
         """Begin to delete some of the runs that exceed the limit of age, unless their trainer sends.
 
-        The run with the alerts about the collector stays while one of them fires.
+        The run with the alerts about the collector stays while one of them fires, and a run stays while a rule
+        compares with it.
 
         Returns:
             Whether there may be more of them.
@@ -98,7 +99,7 @@ class RetentionPolicy:
             return False
         now = self._clock()
         since = now - days * DAY_SECONDS
-        kept = [RUN_ID] if repositories.alerts.firing(RUN_ID) else []
+        kept = [*repositories.rules.compared_runs(), *([RUN_ID] if repositories.alerts.firing(RUN_ID) else [])]
         old = repositories.deletion.silent(
             since=since, now=now, deadlines=self._settings.deadlines, limit=RUNS_PER_SLICE, without=kept
         )
@@ -141,6 +142,9 @@ class RetentionPolicy:
             if days is not None:
                 since = now - days * DAY_SECONDS
                 old = find_old(silent_since=since)
+                if kind == "steps":
+                    compared = repositories.rules.compared_runs()
+                    old = [run_id for run_id in old if run_id not in compared]
                 tasks += [Task(kind=kind, run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         return tasks
 

@@ -85,4 +85,5 @@ def _count(
         return counts.responses(deadline, silent_since=since)
     if name == "step_days":
         return counts.steps(deadline, silent_since=since, most=limits.thinned_steps)
-    return counts.runs(deadline, silent_since=since, now=now, deadlines=deadlines)
+    kept = repositories.rules.compared_runs()
+    return counts.runs(deadline, silent_since=since, now=now, deadlines=deadlines, without=kept)

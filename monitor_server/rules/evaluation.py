@@ -79,30 +79,39 @@ class RuleTracker:
             due = list(dict.fromkeys([*due, *others]))
         return due
 
-    def observe(self, repositories: Repositories, run: Run, step: Step, *, now: float) -> list[Finding]:
-        """Process a complete step, and return the findings of all rules that fire on the run.
+    def observe(
+        self, repositories: Repositories, run: Run, step: Step, *, now: float
+    ) -> tuple[list[Finding], dict[str, str]]:
+        """Process a complete step.
 
         Args:
             repositories: The snapshot of the slice.
             run: The run.
             step: A step that the detectors process as well.
             now: The time of the collector's clock.
+
+        Returns:
+            The findings of all rules that fire on the run; and why alerts of comparisons end without a comparison, by
+            their kinds.
         """
         tracked = self._track(repositories, run)
         if tracked is None:
-            return []
+            return [], {}
         tracked.is_resynchronised = False  # the caller brings the alerts to these findings
         if not tracked.machines:
-            return []
+            return [], {}
         tracked.is_changed = True
-        others: dict[str, Mapping[str, float]] = {}
+        others: dict[str, Mapping[str, float] | None] = {}
+        ended: dict[str, str] = {}
         for machine in tracked.machines:
-            rule, other = machine.rule, None
+            rule, other, is_lost = machine.rule, None, False
             if isinstance(rule, ComparisonRule):
                 # Older versions have stored more comparisons than a step may read: the excess comparisons have no data.
                 if rule.other_run_id not in others and len(others) < MAX_COMPARISONS:
                     others[rule.other_run_id] = _step_of_other(repositories, run, rule.other_run_id, step.step)
-                other = others.get(rule.other_run_id, {}).get(rule.other_signal or rule.signal)
+                signals = others.get(rule.other_run_id, {})
+                is_lost = signals is None
+                other = (signals or {}).get(rule.other_signal or rule.signal)
             machine.update(
                 attempt=step.attempt,
                 step=step.step,
@@ -111,7 +120,9 @@ class RuleTracker:
                 value=step.signals.get(rule.signal),
                 other=other,
             )
-        return _findings(tracked.machines)
+            if is_lost and machine.lose_other_run():
+                ended[RULE_PREFIX + rule.name] = "the run that the rule compares with is deleted"
+        return _findings(tracked.machines), ended
 
     def tick(self, repositories: Repositories, run: Run, *, now: float, has_ended: bool) -> list[Finding] | None:
         """Process the passage of time on a run; return the findings of all firing rules, or None if nothing changed."""
@@ -225,8 +236,8 @@ def _findings(machines: Iterable[Machine]) -> list[Finding]:
     return [finding_of(machine.rule, machine.state) for machine in machines if machine.state.is_firing]
 
 
-def _step_of_other(repositories: Repositories, run: Run, other_run_id: str, step: int) -> Mapping[str, float]:
-    """Return the signals of another run at a step; none if the run is deleted, or belongs to another project."""
+def _step_of_other(repositories: Repositories, run: Run, other_run_id: str, step: int) -> Mapping[str, float] | None:
+    """Return the signals of another run at a step; None if the run is deleted, or belongs to another project."""
     if repositories.runs.project(other_run_id) != run.project:
-        return {}
+        return None
     return repositories.steps.at(other_run_id, step)

@@ -163,6 +163,12 @@ class Machine:
         self.state.fired_step = self.state.step
         return True
 
+    def lose_other_run(self) -> bool:
+        """End the alert of a comparison, because its other run is deleted; return whether it fired."""
+        fired = self.state.is_firing
+        self.state.is_firing, self.state.since_step = False, None
+        return fired
+
     def end_run(self) -> bool:
         """End the absence of a signal by time, because its run has ended; return whether its alert fired."""
         self.state.heard_at = math.inf

@@ -6,8 +6,10 @@ must last before they report a finding; ``pending_steps`` of the settings asks f
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 from monitor_server.alerts.changes.saving import UnsavedChange, save_alert
 from monitor_server.alerts.changes.stages import Change, Stage, advance
@@ -20,6 +22,8 @@ from monitor_server.store.repositories.alert_history import HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
 
 __all__ = ["Lifecycle"]
+
+NO_REASONS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Lifecycle:
@@ -82,6 +86,7 @@ class Lifecycle:
         concerns: Callable[[str], bool],
         rewinds: bool = False,
         continues: bool = False,
+        reasons: Mapping[str, str] = NO_REASONS,
     ) -> list[Alert]:
         """Open, update and resolve the alerts by the findings at ``step``.
 
@@ -94,6 +99,7 @@ class Lifecycle:
             rewinds: Whether ``step`` begins an attempt that goes back. An alert that reached its severity at this step
                 or later rests on steps that no longer count: it is resolved, and a finding that holds opens another.
             continues: Whether ``step`` is not the first of its attempt. Alerts are kept only at such a step.
+            reasons: Why alerts of some kinds are resolved, if not because they are not found at ``step``.
 
         Returns:
             The alerts that opened, became more severe, fired after they were pending, or resolved.
@@ -112,7 +118,7 @@ class Lifecycle:
             if change is None:
                 self._note_changed(changed)
                 continue
-            why = f"not found at step {step}" if found is None else changed.summary
+            why = reasons.get(alert.kind, f"not found at step {step}") if found is None else changed.summary
             if is_taken_back:
                 why = f"the run went back to step {step}"
             changed = self._advance(changed, change, HistoryEntry(at=now, change=change, step=step, why=why))

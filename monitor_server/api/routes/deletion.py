@@ -16,7 +16,7 @@ __all__ = ["DeletedRuns", "router"]
 
 router = APIRouter()
 
-Force = Annotated[bool, Query(description="Also delete runs whose trainer still sends")]
+Force = Annotated[bool, Query(description="Also delete runs whose trainer still sends, or with which a rule compares")]
 
 
 class DeletedRuns(Schema):

@@ -31,7 +31,10 @@ def run(
     delete_project: Annotated[str | None, typer.Option(metavar="NAME", help="Delete all runs of this project.")] = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="With --delete or --delete-project: also delete runs whose trainer still sends."),
+        typer.Option(
+            "--force",
+            help="With --delete or --delete-project: also delete runs whose trainer sends or that a rule needs.",
+        ),
     ] = False,
     url: CollectorUrl = DEFAULT_URL,
     limit: Annotated[int, typer.Option(help="Largest number of lines to print.")] = 50,

@@ -170,7 +170,7 @@ class Tracker:
         if rewinds or assessment.phase != run.phase:
             run.phase = str(assessment.phase)
             context.defer(_change_of_phase(run.id, run.phase, step=step.step, rewinds=rewinds))
-        rules = self.rules.observe(context.repositories, run, step, now=context.now)
+        rules, reasons = self.rules.observe(context.repositories, run, step, now=context.now)
         return context.alerts.reconcile(
             [*assessment.findings, *rules],
             phase=run.phase,
@@ -179,6 +179,7 @@ class Tracker:
             concerns=lambda kind: not is_clock_kind(kind) if error is None else _is_known_without_detection(kind),
             rewinds=rewinds,
             continues=not rewinds and last is not None and step.attempt == last[0],
+            reasons=reasons,
         )
 
     def _detect(self, run: Run, engine: DetectionEngine, step: Step) -> tuple[Assessment, Exception | None]:

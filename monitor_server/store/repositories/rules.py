@@ -102,6 +102,15 @@ class Rules:
         query = select(rules).order_by(rules.c.number)
         return [_rule(row) for row in self._connection.execute(query).mappings()]
 
+    def compared_runs(self) -> dict[str, list[str]]:
+        """Return the runs with which rules that are switched on compare, and the names of these rules by run."""
+        found: dict[str, list[str]] = {}
+        for each in self.all():
+            other = each.definition.get("other_run_id")
+            if each.enabled and isinstance(other, str):
+                found.setdefault(other, []).append(each.name)
+        return found
+
     def find(self, rule_id: str) -> StoredRule | None:
         """Return one rule, or None."""
         row = self._connection.execute(select(rules).where(rules.c.id == rule_id)).mappings().one_or_none()

@@ -170,6 +170,36 @@ def test_a_run_whose_trainer_sends_is_not_deleted_by_its_age(guarded, clock):
 
 
 @sqlite_only
+def test_a_run_with_which_a_rule_compares_stays_whole_until_the_rule_is_switched_off(guarded, admin, clock):
+    """Without it the rule would never fire again, and nobody would know. A person who deletes it is told the rule."""
+    store, settings = guarded.live.app.state.collector.store, Settings(run_days=7.0, step_days=7.0, thinned_steps=2)
+    base = guarded.send(admin, run="base", steps=20)
+    rule = {"name": "behind", "condition": "comparison", "signal": "reward/mean", "operator": "<", "value": -0.3}
+    rule |= {"project": "ours", "other_run_id": base}
+    made = guarded.ask("POST", "/api/v1/rules", admin, body={"rule": rule}).json()
+    eventually(lambda: guarded.live.is_projected(base))
+    clock.now += 10 * DAY
+    policy = RetentionPolicy(settings, clock=clock)
+
+    def due():
+        with store.write() as repositories:
+            policy.begin_deletions(repositories)
+            thinned = [task.run_id for task in policy.find_tasks(repositories) if task.kind == "steps"]
+            (counted,) = preview_removals(repositories, Settings(), {"run_days": 7.0}, now=clock.now)
+            return thinned, counted.runs, repositories.deletion.deleted_runs()
+
+    assert due() == ([], 0, [])
+    refused = guarded.ask("DELETE", f"/api/v1/runs/{base}", admin)
+    assert (refused.status, refused.json()["error"]) == (409, "RuleConflict")
+    assert "'behind'" in refused.json()["detail"]
+    changed = guarded.ask("PUT", f"/api/v1/rules/{made['id']}", admin, body={"rule": rule | {"enabled": False}})
+    assert changed.status == 200, changed.data
+    with store.write() as repositories:
+        assert [task.run_id for task in policy.find_tasks(repositories) if task.kind == "steps"] == [base]
+    assert due() == ([], 0, [base])
+
+
+@sqlite_only
 def test_old_runs_are_deleted_some_in_each_transaction(store, append, clock, monkeypatch):
     """The first search after years without a limit finds thousands, and every other write waited for all of them."""
     monkeypatch.setattr(policies, "RUNS_PER_SLICE", 2)

@@ -473,8 +473,8 @@ def test_a_signal_is_not_absent_while_steps_that_have_it_wait_to_be_projected(be
     assert bench.episodes(run_id) == [(3, None)]
 
 
-def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
-    """The compared run no longer exists: there is no data, and the alert stays."""
+def test_an_alert_of_a_comparison_whose_other_run_is_deleted_is_resolved_with_the_reason(bench):
+    """Nothing would ever show that the condition has ended. A step that the other run does not have changes nothing."""
     other_id = bench.step(1, run="other", s=0.0)
     bench.step(2, run="other", s=0.0)
     projection = bench.projection()
@@ -482,12 +482,18 @@ def test_a_comparison_survives_the_deletion_of_the_other_run(bench):
     bench.create(condition="comparison", other_run_id=other_id)
     projection = bench.projection()
     run_id = bench.step(1, s=2.0)
+    bench.step(3, s=2.0)
     projection.project(bench.store, run_id)
     with bench.store.write() as repositories:
         repositories.deletion.begin_deletion([other_id], now=1.0)
-    bench.step(2, s=0.0)
-    projection.project(bench.store, run_id)
     assert bench.episodes(run_id) == [(1, None)]
+    for number in (4, 5):
+        bench.step(number, s=2.0)
+        projection.project(bench.store, run_id)
+    assert bench.episodes(run_id) == [(1, 4)]
+    with bench.store.read() as repositories:
+        (newest, *_) = repositories.alert_history.page(run_id, "rule:r", limit=10)
+    assert newest["why"] == "the run that the rule compares with is deleted"
 
 
 def test_two_runs_may_be_compared_with_each_other(bench):

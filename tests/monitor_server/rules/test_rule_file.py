@@ -215,7 +215,7 @@ def test_a_run_that_was_deleted_does_not_keep_a_collector_from_starting(start_co
     file.write_text(RULES + (rule if "condition" in rule else f'{rule}condition = "threshold"\n'))
     live = start_collector(rules_file=file)
     assert {item["kind"] for item in live.get("/rules")["items"]} == {"rule:kl", "rule:gone", "rule:last-week"}
-    assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}").status == 200
+    assert live.pool.request("DELETE", f"{live.url}/api/v1/runs/{run_id}?force=true").status == 200
     live = start_collector(rules_file=file)
     assert {item["kind"] for item in live.get("/rules")["items"]} >= {"rule:kl", "rule:gone"}
     assert run_id in caplog.text

@@ -1,6 +1,6 @@
 """Counts the data that limits of retention would remove, without removing it, within a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -55,9 +55,17 @@ class RetentionCounts:
         is_due = runs.c.steps_thinned_to <= runs.c.last_step
         return self._count(deadline, _numbers(steps).where(is_due), silent_since=silent_since, most=most)
 
-    def runs(self, deadline: Deadline, *, silent_since: float, now: float, deadlines: Deadlines) -> Counted:
+    def runs(
+        self,
+        deadline: Deadline,
+        *,
+        silent_since: float,
+        now: float,
+        deadlines: Deadlines,
+        without: Collection[str] = (),
+    ) -> Counted:
         """Count silent runs whose trainer does not send, and their steps."""
-        here = ~is_active_column(now, deadlines)
+        here = ~is_active_column(now, deadlines) & runs.c.id.not_in(without)
         query = select(func.count()).select_from(runs).where(here, *_due(silent_since))
         try:
             with deadline.limits(self._connection):
