@@ -58,6 +58,7 @@ class ReadReport:
     The first 20 problems are kept with their places; all are counted, so that a damaged file uses no memory.
 
     Attributes:
+        is_growing: Whether the log is being written, so that a last line without its end is not read.
         bytes_read: Bytes so far.
         problems: The first problems.
         problem_count: The number of problems.
@@ -81,6 +82,7 @@ class ReadReport:
         is_quarantined: Whether a collector could not process the run any more, so that the log lacks its later steps.
     """
 
+    is_growing: bool = False
     bytes_read: int = 0
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0

@@ -1,10 +1,11 @@
 """Runs the live engine on one log and keeps the data for a report; memory does not grow with the log."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from monitor_server.detection.engine import Engine
+from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.protocol import DriftInput, Finding, Observation, Phase, Severity
 from monitor_server.detection.registry import DETECTORS
 from monitor_server.detection.suspects import doubts
@@ -158,14 +159,21 @@ class Examiner:
     """Processes the steps of one run in order and keeps its `Examination` up to date."""
 
     def __init__(self, examination: Examination, engine: Engine) -> None:
-        self._found, self._engine = examination, engine
+        self.examination, self._engine = examination, engine
         self._open: dict[str, FindingPeriod] = {}
         self._time: float | None = None
         self._intervals: list[float] = []
 
+    def copy(self, engines: EngineFactory) -> "Examiner":
+        """Return another examiner that has processed the same steps, with an engine built by ``engines``."""
+        engine = engines.from_state(deepcopy(self._engine.state()))
+        found = self.examination
+        shared = {id(each): each for each in (found.log, found.mapping, found.report)}
+        return deepcopy(self, {id(self._engine): engine, **shared})
+
     def take(self, observation: Observation) -> Sequence[Finding]:
         """Process one step and return the findings that begin with it or become more severe."""
-        found, step = self._found, observation.step
+        found, step = self.examination, observation.step
         if not found.rows:
             found.first_step = step
         else:
@@ -203,13 +211,13 @@ class Examiner:
             and len(self._intervals) < MAX_INTERVALS
         ):
             self._intervals.append(time - self._time)
-            self._found.step_seconds = sorted(self._intervals)[len(self._intervals) // 2]
+            self.examination.step_seconds = sorted(self._intervals)[len(self._intervals) // 2]
         self._time = time
 
     def _take_phase(self, phase: Phase, step: int) -> None:
-        phases = self._found.phases
-        if phase is Phase.COLLAPSED and self._found.collapse_step is None:
-            self._found.collapse_step, self._found.trained_at_collapse = step, self._found.trained
+        phases = self.examination.phases
+        if phase is Phase.COLLAPSED and self.examination.collapse_step is None:
+            self.examination.collapse_step, self.examination.trained_at_collapse = step, self.examination.trained
         if phases and phases[-1].phase is phase and phases[-1].to_step <= step:
             phases[-1].to_step = step
             phases[-1].rows += 1
@@ -224,8 +232,8 @@ class Examiner:
             is_repeated = episode is not None and episode.finding.step >= step  # the run went back
             if episode is None or is_repeated or finding.severity.rank > episode.finding.severity.rank:
                 episode = FindingPeriod(finding=finding, last_step=step)
-                if len(self._found.episodes) < MAX_EPISODES:
-                    self._found.episodes.append(episode)
+                if len(self.examination.episodes) < MAX_EPISODES:
+                    self.examination.episodes.append(episode)
                 began.append(finding)
             episode.last_step = step
             held[finding.kind] = episode

@@ -233,18 +233,18 @@ def _status(examinations: Sequence[Examination], fail_on: FailOn | None, *, is_c
 
 
 def _follow(
-    paths: Sequence[Path], overrides: Mapping[str, str], seconds: float, engine: EngineFactory, fail_on: FailOn | None
+    paths: Sequence[Path], overrides: Mapping[str, str], seconds: float, engines: EngineFactory, fail_on: FailOn | None
 ) -> int:
     if len(paths) != 1:
         raise CommandError(f"--follow must have one log or folder to watch, got {len(paths)}")
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print(Text(f"watching {printable(paths[0])}; Ctrl-C ends it"))
     failing = {Severity.CRITICAL} | ({Severity.WARNING} if fail_on is FailOn.WARNING else set())
-    newest: Examination | None = None
-    for found, began in follow(paths[0], seconds=seconds, engine=engine, overrides=overrides, waiting=error):
-        if newest is not None and newest.traces and found is not newest:
+    for found, began, is_replaced in follow(
+        paths[0], seconds=seconds, engines=engines, overrides=overrides, waiting=error
+    ):
+        if is_replaced:
             console.print(Text("the log was emptied or replaced; the check begins anew"))
-        newest = found
         for finding in began:
             console.print(Text(_line(finding)))
         phase = found.phases[-1].phase if found.phases else "unknown"

@@ -78,7 +78,7 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
         yield row
     if is_empty:  # the only numbers may be in W&B's messages about refused values, or each of an epoch
         epochs: list[tuple[int, Row]] = []
-        for _, line in lines(path, ReadReport()):
+        for _, line in lines(path, ReadReport(is_growing=report.is_growing)):
             if b"Dropping entry" in line and (refused := read_refused_numbers(line)) and _is_step(refused):
                 yield refused
             elif b"poch" in line[:EPOCH_BEGIN] and len(epochs) < MAX_EPOCHS and (found := read_epoch(_text(line))):
