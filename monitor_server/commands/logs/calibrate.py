@@ -18,7 +18,7 @@ import typer
 
 from monitor_server.commands.errors import CommandError
 from monitor_server.commands.logs.paths import log_path, require_no_log
-from monitor_server.commands.logs.same_runs import Fingerprint, KnownRuns
+from monitor_server.commands.logs.same_runs import DistinctLogs, Fingerprint
 from monitor_server.commands.terminal import error, printable, say
 from monitor_server.configuration_files.writing import open_for_writing
 from monitor_server.detection.base_classes.detector import DETECTOR_VERSION
@@ -117,7 +117,7 @@ def run(
 def _score_logs(logs: Iterable[RecordedLog], overrides: Mapping[str, str]) -> dict[str, RunScore]:
     """Return the score of each run by its name; a log that is of no use is named and left out."""
     scores: dict[str, RunScore] = {}
-    known = KnownRuns()
+    distinct = DistinctLogs()
     mappings: list[NameMapping] = []
     for log in logs:
         report, name, fingerprint = ReadReport(), f"{log.path} {log.name}", Fingerprint()
@@ -135,7 +135,7 @@ def _score_logs(logs: Iterable[RecordedLog], overrides: Mapping[str, str]) -> di
         scores[name] = score
         for remark in report.remarks:
             error(f"{name}: {remark}")
-        if (same := known.add(name, fingerprint)) is not None:
+        if (same := distinct.add(name, fingerprint)) is not None:
             error(f"{same.reason}: a warranty needs other runs")
             del scores[same.left_out]
     for line in name_unread_keys(mappings):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from monitor_server.detection.protocol import Observation
 
-__all__ = ["Fingerprint", "KnownRuns", "SameRun", "is_same_run"]
+__all__ = ["DistinctLogs", "Fingerprint", "SameRun", "is_same_run"]
 
 # What is measured in training: two runs that agree in one of these over many rows are one run. A schedule, such as the
 # learning rate, is the same in many runs.
@@ -69,11 +69,11 @@ class SameRun:
     reason: str
 
 
-class KnownRuns:
+class DistinctLogs:
     """The logs that count, one for each run."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Fingerprint] = {}
+        self._counted: dict[str, Fingerprint] = {}
 
     def add(self, name: str, fingerprint: Fingerprint) -> SameRun | None:
         """Add a log, and return the one that does not count if another log holds the same run.
@@ -81,17 +81,17 @@ class KnownRuns:
         Of two formats the one with more signals counts, because its alarms are nearer to those of a live run; of equals
         the first one.
         """
-        for first, other in self._known.items():
+        for first, other in self._counted.items():
             if fingerprint.digest == other.digest:
                 return SameRun(left_out=name, reason=f"{name} has the steps of {first}, so it counts once")
             if is_same_run(fingerprint, other):
                 kept, left_out = (name, first) if len(fingerprint.signals) > len(other.signals) else (first, name)
                 if left_out == first:
-                    del self._known[first]
-                    self._known[name] = fingerprint
+                    del self._counted[first]
+                    self._counted[name] = fingerprint
                 reason = f"{name} has the values of {first} with other signals or digits, so only {kept} counts"
                 return SameRun(left_out=left_out, reason=reason)
-        self._known[name] = fingerprint
+        self._counted[name] = fingerprint
         return None
 
 

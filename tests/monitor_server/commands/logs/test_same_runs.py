@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from monitor_server.commands.logs.same_runs import Fingerprint, KnownRuns, is_same_run
+from monitor_server.commands.logs.same_runs import DistinctLogs, Fingerprint, is_same_run
 from monitor_server.detection.protocol import Observation
 
 
@@ -85,7 +85,7 @@ def test_runs_whose_rewards_reach_the_same_limit_are_not_the_same():
 def test_of_two_formats_the_one_with_more_signals_counts(rich_first):
     """Its alarms are those that a live run with these signals has."""
     logs = [("log", run(1, every=2)), ("hooks", run(1, more=("entropy/mean",)))]
-    known = KnownRuns()
+    known = DistinctLogs()
     assert known.add("other", run(2)) is None
     first, second = reversed(logs) if rich_first else logs
     assert known.add(*first) is None
