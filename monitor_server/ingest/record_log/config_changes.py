@@ -11,7 +11,6 @@ __all__ = ["describe_changes"]
 
 MOST_NAMED: Final = 8
 LONGEST_VALUE: Final = 40
-MISSING: Final = object()
 
 
 def describe_changes(before: bytes, after: bytes) -> str:
