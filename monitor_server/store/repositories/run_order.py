@@ -11,7 +11,6 @@ from monitor_server.store.repositories.run_status import ENDED, status_column
 from monitor_server.store.tables import alerts, phases, runs
 
 __all__ = [
-    "GROUPED_BY",
     "NUMBERS",
     "SORTED_BY",
     "TEXTS",
@@ -35,7 +34,6 @@ NUMBERS: Final = (
     "alert_gpu_hours",
 )
 SORTED_BY: Final = ("urgency", *TEXTS, *NUMBERS)
-GROUPED_BY: Final = ("project", "phase", "status", "setting", "tag", "owner")
 WORST_PHASES: Final = ("collapsed", "acceleration", "decay", "stagnation", "healthy", "warmup", "unknown")
 
 _SEVERITY = case(
@@ -99,7 +97,7 @@ class RunOrder:
         return columns[name] if name in columns else runs.c[name]
 
     def group(self, name: str) -> ColumnElement[Any]:
-        """Return the group value for a name of `GROUPED_BY`."""
+        """Return the group value for a name by which the API groups runs."""
         return runs.c.first_tag if name == "tag" else self.text(name)
 
 

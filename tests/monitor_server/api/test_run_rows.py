@@ -1,10 +1,11 @@
 """The rows of a table of runs in groups: heads, and runs below them, alike on both databases and wherever it is cut."""
 
+from typing import get_args
 from urllib.parse import urlencode
 
 import pytest
 
-from monitor_server.store.repositories.run_order import GROUPED_BY
+from monitor_server.api.run_parameters import GroupedBy
 from tests.live import eventually
 
 # name, reward, labels
@@ -78,7 +79,7 @@ def test_filters_leave_runs_and_groups_out(fleet):
     assert (none["items"], none["rows"], none["total"]) == ([], 0, 0)
 
 
-@pytest.mark.parametrize("by", GROUPED_BY)
+@pytest.mark.parametrize("by", get_args(GroupedBy))
 def test_the_rows_are_those_of_the_groups_and_of_the_list(fleet, by):
     """A head is the item of `GET /runs/groups` and a run that of `GET /runs`, for every grouping."""
     groups = fleet.get("/runs/groups", project=PROJECT, by=by)["items"]
