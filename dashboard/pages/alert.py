@@ -51,7 +51,7 @@ class _AlertPageData:
         alert = self.alert
         evidence = html.Section(
             [html.H2("Evidence"), evidence_table(alert.get("evidence") or {})],
-            className="card explains arithmetic-card",
+            className="card explains",
         )
         outlook = html.Section(
             [
@@ -87,7 +87,6 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
         "alert": alert_id,
     }
     return html.Div(
-        className="alert-page",
         children=[
             dcc.Store(id=frame_ids.LIVE, data=live),
             dcc.Store(id=alert_ids.REFRESH),

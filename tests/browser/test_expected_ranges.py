@@ -25,9 +25,8 @@ def test_charts_shade_where_healthy_runs_were(tmp_path, start_collector, visit):
     collector = start_collector(dashboard=ATTACH, calibration=file)
     run_id = collector.run(run="known", records=RECORDS)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
-    expect(visit.page.locator(".expected-hint")).to_have_text(
-        "Shaded: the range of 90 % of the values of 7 or more healthy runs."
-    )
+    shaded = "Shaded: the range of 90 % of the values of 7 or more healthy runs."
+    expect(visit.page.get_by_text(shaded, exact=True)).to_be_visible()
     visit.page.wait_for_function(areas_in("#run-figure"))
     session = visit.page.context.new_cdp_session(visit.page)
     session.send("Emulation.setTimezoneOverride", {"timezoneId": "America/New_York"})
@@ -43,4 +42,4 @@ def test_without_a_calibration_the_page_says_how_to_learn_it(start_collector, vi
     collector = start_collector(dashboard=ATTACH)
     run_id = collector.run(run="unknown", records=RECORDS)
     visit.page.goto(f"{collector.url}/runs/{run_id}")
-    expect(visit.page.locator(".expected-hint")).to_contain_text("not observed - rlvitals calibrate learns it")
+    expect(visit.page.get_by_text("not observed - rlvitals calibrate learns it")).to_be_visible()

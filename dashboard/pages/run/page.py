@@ -84,7 +84,7 @@ async def run_page(api_url: str, run_id: str, query: str = "") -> Component:
                                 className="hint",
                             ),
                             html.A(className="step-responses", hidden=True),  # assets/step_responses.js
-                            html.P(_explain_expected(read.expected), className="hint expected-hint"),
+                            html.P(_explain_expected(read.expected), className="hint"),
                             html.Span(
                                 save_buttons("png", "svg", "csv", chart="the vital signs"), className="save-choice"
                             ),
