@@ -9,7 +9,7 @@ import torch
 
 from tests.full_disk import disk_of
 from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, newest_of, trainer_of, weights
-from trainer_hooks.forks import CONTROL, Estimate
+from trainer_hooks.forks import CONTROL, TREATMENTS, Estimate
 from trainer_hooks.reference.__main__ import main
 from trainer_hooks.reference.config import Config
 from trainer_hooks.reference.presets import PRESETS
@@ -315,6 +315,7 @@ def test_a_run_that_nothing_helps_goes_on_and_asks_twice_at_most(forked, collect
 
 def test_what_is_in_force_or_cannot_be_is_not_tried_again(forked):
     """A rate can be cut again; LLDS cannot be turned on twice or weakened, and a critic cannot be removed."""
+    assert list(adjustments(trainer_of(forked).learner)) == list(TREATMENTS)
     trainer = trainer_of(replace(forked, kl=0.01))
     assert list(adjustments(trainer.learner)) == [CONTROL, "half-rate", "tenth-rate", "llds", "nthr", "clip-higher"]
     trainer.learner.adjustment = adjustments(trainer.learner)["llds"]
