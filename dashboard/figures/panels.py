@@ -10,7 +10,7 @@ from typing import Final
 from dashboard.collector_client.types.runs import SeriesItem
 from dashboard.theme import PRIMARY, SECONDARY
 
-__all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "SignalPanel", "signals_of"]
+__all__ = ["PANELS", "SUMMED_SIGNAL", "Line", "SignalPanel", "signal_names"]
 
 SUMMED_SIGNAL: Final = "entropy/paired_delta"
 
@@ -112,6 +112,6 @@ PANELS: Final = (
 )
 
 
-def signals_of(panels: tuple[SignalPanel, ...]) -> list[str]:
+def signal_names(panels: tuple[SignalPanel, ...]) -> list[str]:
     """Return the names of all signals that the panels draw, in order."""
     return [line.signal for panel in panels for line in panel.lines]

@@ -25,9 +25,9 @@ __all__ = [
     "number",
     "other_step_keys",
     "outer_keys",
+    "read_row",
     "read_signals",
     "signal_of",
-    "signals_of",
     "step_keys",
     "ungrouped",
 ]
@@ -213,7 +213,7 @@ def is_known(key: str) -> bool:
     return _find_signal(key) is not None
 
 
-def signals_of(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
+def read_row(row: Mapping[str, object], fallback: Mapping[str, str] | None = None) -> dict[str, float]:
     """Return a logged row's numbers under canonical names.
 
     Args:
@@ -239,7 +239,7 @@ def read_signals(
     Args:
         row: The trainer's own keys and values.
         keys: Its `find_signal_keys`.
-        fallback: As in `signals_of`.
+        fallback: As in `read_row`.
         signs: The sign with which each term of a loss is the entropy, so far; new terms are added. The first number of
             a run decides: an entropy of continuous actions may cross zero later. Without it each row decides.
     """

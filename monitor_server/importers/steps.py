@@ -21,7 +21,7 @@ from monitor_server.importers.signal_names import (
     number,
     other_step_keys,
     outer_keys,
-    signals_of,
+    read_row,
     step_keys,
     ungrouped,
 )
@@ -37,7 +37,7 @@ EVALUATIONS = frozenset(("eval", "evaluation", "val", "valid", "validation", "te
 
 def observations(rows: Iterable[Row], fallback: Mapping[str, str] | None = None) -> list[Observation]:
     """Return the steps of a run as observations, in the order of the log."""
-    return list(observe(rows, lambda row: signals_of(row, fallback)))
+    return list(observe(rows, lambda row: read_row(row, fallback)))
 
 
 def observe(

@@ -11,7 +11,7 @@ from dashboard.figures.bands import band_shapes, bands_of
 from dashboard.figures.curves.lines import mark_places
 from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.running_sums import running_sum
-from dashboard.figures.panels import PANELS, signals_of
+from dashboard.figures.panels import PANELS, signal_names
 from dashboard.figures.run import rows_of, run_figure
 from dashboard.pages.run.page_data import RunPageData
 from dashboard.theme import PHASES
@@ -142,7 +142,7 @@ def test_a_panel_without_data_says_what_it_needs():
 
 def test_every_panel_shares_the_one_step_axis():
     """Traces differ in y axis only, so that steps align."""
-    figure = draw(*(series(signal, [1.0, 2.0]) for signal in signals_of(PANELS)))
+    figure = draw(*(series(signal, [1.0, 2.0]) for signal in signal_names(PANELS)))
     assert {trace["xaxis"] for trace in figure["data"]} == {"x"}
     used = {trace["yaxis"] for trace in figure["data"]}
     assert {f"yaxis{axis[1:]}" for axis in used} == {name for name in figure["layout"] if name.startswith("yaxis")}
@@ -263,7 +263,7 @@ def test_a_thinned_running_sum_keeps_what_is_not_finite():
 
 @given(
     st.lists(st.floats(), max_size=60),
-    st.sampled_from(signals_of(PANELS)),
+    st.sampled_from(signal_names(PANELS)),
 )
 def test_any_values_make_a_figure_of_plain_json(values, signal):
     """No NaN reaches the browser as a number, and every step is a point or a mark."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["NAMES", "of_responses", "on_policy", "signals_of", "token_sums"]
+__all__ = ["NAMES", "compute_signals", "of_responses", "on_policy", "token_sums"]
 
 NAMES = (
     "tokens",
@@ -76,7 +76,7 @@ def on_policy(signals: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in signals.items() if not name.startswith(OFF_POLICY_ONLY)}
 
 
-def signals_of(sums: Mapping[str, float]) -> dict[str, float]:
+def compute_signals(sums: Mapping[str, float]) -> dict[str, float]:
     """Compute signals from sums over all microbatches and ranks; a common factor of the sums cancels."""
     bad = sums.get("bad_tokens", 0.0)
     # A whole number, because the factor may be below 1 where sums are averaged.

@@ -25,7 +25,7 @@ from dashboard.components.rules.states import rule_states
 from dashboard.components.run.header import SEEN_SHARE, run_header
 from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.running_sums import running_sum
-from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, SignalPanel, signals_of
+from dashboard.figures.panels import PANELS, SUMMED_SIGNAL, SignalPanel, signal_names
 from dashboard.figures.run import rows_of, run_figure
 from dashboard.figures.signal import merge
 from dashboard.pages.run.zoomed_series import read_zoomed
@@ -58,7 +58,9 @@ class RunPageData:
     @property
     def panels(self) -> tuple[SignalPanel, ...]:
         """The vital signs; without the running sum if steps were removed, because their values are missing in it."""
-        return tuple(each for each in PANELS if not self.run.get("thinned") or SUMMED_SIGNAL not in signals_of((each,)))
+        return tuple(
+            each for each in PANELS if not self.run.get("thinned") or SUMMED_SIGNAL not in signal_names((each,))
+        )
 
     def header(self) -> list[Component]:
         """Draw the top of the page."""
@@ -101,7 +103,7 @@ class RunPageData:
             "attempt": self.run["attempt"],
             "max_points": MAX_POINTS * (1 if self.view.zoom is None else 3),
             "signals": len(self.run.get("signals") or []),
-            "missing": [signal for signal in signals_of(self.panels) if signal not in self.series],
+            "missing": [signal for signal in signal_names(self.panels) if signal not in self.series],
         }
 
 
@@ -114,7 +116,7 @@ async def read_run(api_url: str, run_id: str, *, points: int = MAX_POINTS, view:
         points: The largest number of points of a line; the zoomed interval has twice as many in addition.
         view: Smoothing and zoom of the vital signs.
     """
-    plain = [signal for signal in signals_of(PANELS) if signal != SUMMED_SIGNAL]
+    plain = [signal for signal in signal_names(PANELS) if signal != SUMMED_SIGNAL]
     async with ApiClient(api_url) as api:
         drawn, happened, judged = await asyncio.gather(
             asyncio.gather(

@@ -18,7 +18,7 @@ from monitor_server.importers.formats.table_layout import find_layout
 from monitor_server.importers.mapping import NameMapping, parse_overrides
 from monitor_server.importers.protocol import LogError, ReadReport
 from monitor_server.importers.search.logs import find_logs
-from monitor_server.importers.signal_names import signals_of
+from monitor_server.importers.signal_names import read_row
 from monitor_server.importers.steps import observe
 
 ROWS = [{"step": step, "reward": 0.1 * step, "grad_norm": math.nan if step == 3 else 1.0} for step in range(1, 6)]
@@ -146,7 +146,7 @@ def test_a_table_with_decimal_commas_is_read(tmp_path):
     path.write_text("step;reward;entropy;note\n1;0,5;-1,25e-1;a,b\n2;0,75;,5;1,2,3\n")
     (log,) = find_logs([path])
     rows = list(log.read(ReadReport()))
-    assert [signals_of(row) for row in rows] == [
+    assert [read_row(row) for row in rows] == [
         {"reward/mean": 0.5, "entropy/mean": -0.125},
         {"reward/mean": 0.75, "entropy/mean": 0.5},
     ]
@@ -387,7 +387,7 @@ def test_lines_of_numbers_in_a_quoted_text_are_no_rows(tmp_path, text, heading):
     (tmp_path / "run.csv").write_text("\n".join([heading, *rows]))
     (log,) = find_logs([tmp_path / "run.csv"])
     report = ReadReport()
-    steps = list(observe(log.read(report), signals_of, report))
+    steps = list(observe(log.read(report), read_row, report))
     assert [(step.step, step.signals) for step in steps] == [(step, {"reward/mean": 0.5}) for step in range(20)]
     assert report.remarks == []
 
@@ -402,11 +402,11 @@ def test_rows_of_evaluations_and_of_other_ranks_are_left_out_and_named(tmp_path)
     (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (log,) = find_logs([tmp_path / "run.jsonl"])
     report = ReadReport()
-    steps = list(observe(log.read(report), signals_of, report))
+    steps = list(observe(log.read(report), read_row, report))
     assert [step.signals for step in steps] == [{"reward/mean": 0.5}] * 3
     (note,) = report.notes
     assert note.startswith("6 rows have the mark of an evaluation")
-    assert len(list(observe([{"step": step, "reward": 0.5, "rank": 16} for step in range(3)], signals_of))) == 3
+    assert len(list(observe([{"step": step, "reward": 0.5, "rank": 16} for step in range(3)], read_row))) == 3
 
 
 def test_a_table_with_too_many_columns_is_read_without_the_last_ones(tmp_path):

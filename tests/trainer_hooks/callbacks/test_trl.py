@@ -28,7 +28,7 @@ from trainer_hooks.callbacks.trl.capture import RolloutCapture
 from trainer_hooks.callbacks.trl.metrics import StepMetrics
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.signals import fetch
-from trainer_hooks.signals.families.paired import compute as signals_of
+from trainer_hooks.signals.families.paired import compute as compute_signals
 from trainer_hooks.wire import decode_response
 
 RLOO_IS_ONLINE = "reward_funcs" in inspect.signature(RLOOTrainer).parameters  # TRL 0.22
@@ -106,7 +106,7 @@ class Recording(trainer_hooks.Monitor):
 
 
 def _fetched(scores):
-    found = signals_of(scores)
+    found = compute_signals(scores)
     return zip(found, fetch(scores.library, list(found.values())), strict=True)
 
 

@@ -162,7 +162,7 @@ def by_loops(a: dict) -> dict[str, float]:
     return signals
 
 
-def signals_of(a: dict) -> dict[str, float]:
+def compute_signals(a: dict) -> dict[str, float]:
     """Return the signals as the collector would show them."""
     return merge([Record(step=1, summaries=summarise(Rollouts(**a)))])
 
@@ -174,7 +174,7 @@ steps = st.builds(arrays, st.integers(0, 2**32 - 1), st.integers(1, 8), st.integ
 @given(steps)
 def test_signals_equal_plain_loops(a):
     """The vectorised signals equal the definitions, computed token by token."""
-    found, expected = signals_of(a), by_loops(a)
+    found, expected = compute_signals(a), by_loops(a)
     assert set(found) == set(expected)
     wrong = {name: (found[name], expected[name]) for name in found if not close(name, found[name], expected[name])}
     assert not wrong
@@ -193,7 +193,7 @@ def test_shards_merge_to_the_whole(a, data):
         for part in (slice(0, cut), slice(cut, None))
     ]
     merged = merge([Record(step=1, summaries=summarise(Rollouts(**part))) for part in parts])
-    whole = signals_of(a)
+    whole = compute_signals(a)
     assert set(merged) == set(whole)
     assert merged == {name: pytest.approx(value, rel=1e-9, abs=1e-9) for name, value in whole.items()}
 
@@ -203,12 +203,12 @@ def test_rewards_that_are_large_and_alike_have_a_correlation():
     better = np.array([True, False, True, False])
     a = arrays(3, 4, 8, bad=False) | {"group_ids": np.zeros(4, int)}
     a |= {"rewards": np.where(better, 10.2, 10.0), "advantages": np.where(better, 1.0, -1.0)}
-    assert signals_of(a)["advantage/reward_corr"] == pytest.approx(1.0)
+    assert compute_signals(a)["advantage/reward_corr"] == pytest.approx(1.0)
 
 
 def test_every_signal_can_be_computed():
     """With all arguments every name of a single step appears, except the other kind of displacement."""
     a = arrays(3, 60, 40, bad=False) | {"trained": False}
     names = set(NAMES) - set(familiarity.NAMES)  # these need several steps
-    assert names - set(signals_of(a)) == {"displacement/self"}
-    assert names - set(signals_of(a | {"trained": True})) == {"displacement/cross"}
+    assert names - set(compute_signals(a)) == {"displacement/self"}
+    assert names - set(compute_signals(a | {"trained": True})) == {"displacement/cross"}

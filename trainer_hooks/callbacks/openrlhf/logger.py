@@ -8,7 +8,7 @@ from trainer_hooks.callbacks.openrlhf.rollouts import rollout_arguments
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import OPENRLHF, canonical
 from trainer_hooks.settings import find_project, find_run_name
-from trainer_hooks.signals.loss_sums import NAMES, on_policy, signals_of
+from trainer_hooks.signals.loss_sums import NAMES, compute_signals, on_policy
 
 __all__ = ["SUMS", "VitalsLogger", "guard", "step_and_metrics"]
 
@@ -63,7 +63,7 @@ class VitalsLogger:
         self._last_step = step
         rollouts, self._rollouts = self._rollouts, None
         sums, self._sums = self._sums, {}
-        scalars = canonical(status, self._names, prefix="openrlhf") | signals_of(sums)
+        scalars = canonical(status, self._names, prefix="openrlhf") | compute_signals(sums)
         if self._is_on_policy:
             scalars = on_policy(scalars)
         self._monitor.log_step(step, scalars, rollouts=rollouts, policy_version=step - 1)

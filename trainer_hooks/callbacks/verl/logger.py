@@ -9,7 +9,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import SIGNALS, VERL, canonical
 from trainer_hooks.callbacks.shared.one_time_warnings import OneTimeWarnings
 from trainer_hooks.settings import find_project, find_run_name
-from trainer_hooks.signals.loss_sums import on_policy, signals_of
+from trainer_hooks.signals.loss_sums import compute_signals, on_policy
 
 __all__ = ["NAME", "SUMS", "VitalsLogger", "guard"]
 
@@ -95,7 +95,7 @@ class VitalsLogger:
             rollouts, self._rollouts = self._rollouts, None
             sums = {name: float(value) for name, value in data.items() if name.startswith(SUMS)}
             metrics = {name: value for name, value in data.items() if name not in sums}
-            loss = signals_of({name.removeprefix(SUMS): value for name, value in sums.items()})
+            loss = compute_signals({name.removeprefix(SUMS): value for name, value in sums.items()})
             scalars = canonical(metrics, self._names, prefix="verl") | loss
             if self._is_on_policy:
                 scalars = on_policy(scalars)
