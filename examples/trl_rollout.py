@@ -14,10 +14,10 @@ def ask_twice(asked: list[str], trainer: Any) -> dict[str, list[list[int]]]:  # 
     """Sample three tokens, answer with one, and sample two more; here tokens are drawn at random, not by the policy."""
     words = trainer.processing_class
     letters = torch.randint(3, 29, (len(asked), 5)).tolist()
-    said = [[*row[:3], 30, *row[3:]] for row in letters]
+    completions = [[*row[:3], 30, *row[3:]] for row in letters]
     return {
         "prompt_ids": [words(prompt)["input_ids"] for prompt in asked],
-        "completion_ids": said,
+        "completion_ids": completions,
         "logprobs": [[-3.26] * 6 for _ in asked],
         "env_mask": [[1, 1, 1, 0, 1, 1] for _ in asked],
     }

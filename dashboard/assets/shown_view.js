@@ -6,7 +6,7 @@
   const FOLLOW = "rlvitals-follow"; // kept for this tab, also while it is loaded anew
   const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 
-  let shown = null; // the view that is said
+  let shown = null; // the view that is announced
   let path = location.pathname;
   const written = new Map(); // id of a field -> its form, its newest text, which another page would lose, and when it was written
 
@@ -57,11 +57,11 @@
   }
 
   function draw() {
-    const said = document.getElementById("shown-view-text");
+    const words = document.getElementById("shown-view-text");
     const buttons = document.getElementById("shown-view-buttons");
-    if (!said) return;
+    if (!words) return;
     if (!shown) {
-      said.replaceChildren();
+      words.replaceChildren();
       buttons.replaceChildren();
       return;
     }
@@ -69,8 +69,8 @@
     const by = element("p", "", { className: "shown-by" });
     by.append(element("strong", view.by, { dir: "auto" }), isFollowed ? " has opened this page in this tab" : " shows a page");
     by.append(element("span", CLOCK.format(1000 * view.at), { className: "number" }));
-    said.replaceChildren(by);
-    if (view.note) said.append(element("p", view.note, { className: "shown-note", dir: "auto" }));
+    words.replaceChildren(by);
+    if (view.note) words.append(element("p", view.note, { className: "shown-note", dir: "auto" }));
     const close = element("button", "Close", { type: "button", className: "quiet" });
     close.dataset.closes = "shown-view";
     const follow = element("button", "", { type: "button", className: "quiet" });

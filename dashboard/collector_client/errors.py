@@ -41,8 +41,8 @@ def describe_failure(refusal: str, error: ApiError, problem: str | None = None) 
         error: What failed.
         problem: The part of the error to show; all of it if None.
     """
-    said = UNCONFIRMED if isinstance(error, UnconfirmedError) else refusal
-    return f"{said} {error if problem is None else problem}"
+    opening = UNCONFIRMED if isinstance(error, UnconfirmedError) else refusal
+    return f"{opening} {error if problem is None else problem}"
 
 
 def error_of_answer(status: int, detail: str) -> ApiError:

@@ -125,10 +125,10 @@ class Requests:
         if answer is None and is_nullable and response.is_success:
             return {}
         if response.is_error:
-            said = answer.get("detail") if isinstance(answer, dict) else None
+            detail = answer.get("detail") if isinstance(answer, dict) else None
             if isinstance(answer, dict) and answer.get("error") == "OutcomeUnknown":
-                raise UnconfirmedError(f"The collector answered {response.status_code}: {said}")
-            raise error_of_answer(response.status_code, str(said or response.reason_phrase))
+                raise UnconfirmedError(f"The collector answered {response.status_code}: {detail}")
+            raise error_of_answer(response.status_code, str(detail or response.reason_phrase))
         if not isinstance(answer, dict):
             raise ApiError(f"{self.shown_url} answered with no JSON object; is it a collector?")
         return answer

@@ -142,7 +142,7 @@ def opening_advice(error: DBAPIError, *, is_file: bool) -> str:
 
 def is_of_pooler(error: DBAPIError) -> bool:
     """Return whether pgbouncer has refused a connection, or a transaction in its mode for single statements."""
-    return any(said in str(error.orig) for said in ("unsupported startup parameter", "statement pooling mode"))
+    return any(phrase in str(error.orig) for phrase in ("unsupported startup parameter", "statement pooling mode"))
 
 
 def concerns_all(error: Exception) -> bool:

@@ -251,15 +251,15 @@ def test_a_view_that_was_saved_elsewhere_meanwhile_is_not_replaced_unasked(start
     visit.page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept("ours")))
     save = visit.page.get_by_role("button", name="Save view")
     save.click()
-    told = visit.page.locator("#fleet-view-state")
-    expect(told).to_have_text("Not saved. Ada has saved a view of this name meanwhile. Save again to replace it.")
+    message = visit.page.locator("#fleet-view-state")
+    expect(message).to_have_text("Not saved. Ada has saved a view of this name meanwhile. Save again to replace it.")
 
     def queries():
         return {held["project"]: held["query"] for held in fleet.get("/views")["items"]}
 
     assert queries() == {None: "run=r2", "one": "run=r1", "two": "run=r1"}
     save.click()
-    expect(told).to_be_empty()
+    expect(message).to_be_empty()
     assert queries() == {None: "run=r4", "one": "run=r1", "two": "run=r1"}
     assert asked == ["Name of the view", "Name of the view", 'Replace the view "ours" of Ada?']
     expect(visit.page.locator("#fleet-view")).to_contain_text("ours (every project)")
@@ -290,22 +290,24 @@ def test_a_view_says_which_of_its_filters_are_not_applied(start_collector, visit
     open_fleet(fleet, visit, f"?view={saved['id']}")
     expect(names(visit)).to_have_count(5)
     expect(visit.page.get_by_text("5 match")).to_be_visible()
-    told = visit.page.locator("#fleet-left-out")
-    expect(told).to_contain_text('The view "old" has filters that the table does not offer: "Reward equals 0.5", ')
-    expect(told).to_contain_text('"Run contains r1 or does not contain <b>". They are not applied')
-    expect(told).to_contain_text("save the view under its name")
+    explanation = visit.page.locator("#fleet-left-out")
+    expect(explanation).to_contain_text(
+        'The view "old" has filters that the table does not offer: "Reward equals 0.5", '
+    )
+    expect(explanation).to_contain_text('"Run contains r1 or does not contain <b>". They are not applied')
+    expect(explanation).to_contain_text("save the view under its name")
     expect(visit.page.locator("#fleet-view-state")).to_have_text("changed, not saved")
     visit.page.on("dialog", lambda dialog: dialog.accept(dialog.default_value))
     visit.page.get_by_role("button", name="Save view").click()
-    expect(told).to_be_hidden()
+    expect(explanation).to_be_hidden()
     expect(visit.page.locator("#fleet-view-state")).to_be_empty()
     visit.page.reload()
     expect(names(visit)).to_have_count(5)
-    expect(told).to_be_hidden()
+    expect(explanation).to_be_hidden()
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "lines"),
     [
         (
             {
@@ -338,10 +340,10 @@ def test_a_view_says_which_of_its_filters_are_not_applied(start_collector, visit
     ],
     ids=["each part", "other values", "filters"],
 )
-def test_what_an_address_asks_for_in_vain_is_said(fleet, visit, query, told):
+def test_what_an_address_asks_for_in_vain_is_said(fleet, visit, query, lines):
     """The table is shown without it."""
     open_fleet(fleet, visit, f"?{urlencode(query)}")
-    for line in told:
+    for line in lines:
         expect(visit.page.locator("#fleet-left-out")).to_contain_text(line)
     expect(names(visit)).to_have_count(5)
 

@@ -184,8 +184,8 @@ class HttpTransport:
             raise UnavailableError(f"{self._endpoint} cannot be reached: {error}") from error
         if status == OK:
             return self._decode_receipt(answer)
-        said = _describe_redirect(status, headers) or answer[:200].decode(errors="replace")
-        detail = f"{self._endpoint} answered {status}: {said}{_request_id(headers)}"
+        message = _describe_redirect(status, headers) or answer[:200].decode(errors="replace")
+        detail = f"{self._endpoint} answered {status}: {message}{_request_id(headers)}"
         if _is_refusal(status, answer):
             raise RefusedError(detail)
         raise UnavailableError(detail, retry_after_seconds=_parse_retry_after(headers.get("Retry-After")))

@@ -77,6 +77,6 @@ def moment_link(alert: AlertItem) -> Component:
 def _entry(entry: HistoryItem) -> Component:
     step = "" if entry["step"] is None else f" at step {entry['step']:,}"
     by = f" by {entry['by']}" if entry["by"] else ""
-    said = html.P(entry["why"], className="said") if entry["why"] else None
+    comment = html.P(entry["why"], className="said") if entry["why"] else None
     change = entry["change"].replace("_", " ")
-    return html.Li([html.Span([html.Strong(change), f"{by}{step}, ", since(entry["at"])]), said])
+    return html.Li([html.Span([html.Strong(change), f"{by}{step}, ", since(entry["at"])]), comment])

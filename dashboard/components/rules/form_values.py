@@ -92,8 +92,8 @@ def problems_by_field(detail: str) -> tuple[dict[str, str], str]:
         if field is None:
             others.append(part)
             continue
-        said = part.removeprefix("the rule: ").removeprefix(f"{field} ")
-        found[field] = f"{found[field]}; {said}" if found[field] else said
+        problem = part.removeprefix("the rule: ").removeprefix(f"{field} ")
+        found[field] = f"{found[field]}; {problem}" if found[field] else problem
     return found, "; ".join(others)
 
 

@@ -67,8 +67,8 @@ def register(app: Dash, api_url: str) -> None:
             )
         if refusal and to_save:
             held = next((view for view in views if view["is_own"] and view["name"] == to_save["name"]), None)
-            said = refusal if held is None else _conflict_message(held)
-            return views, view_options(views), no_update, said
+            message = refusal if held is None else _conflict_message(held)
+            return views, view_options(views), no_update, message
         return views, view_options(views), chosen, ""
 
     app.callback(

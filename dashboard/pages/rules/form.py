@@ -57,8 +57,8 @@ def register(app: Dash, api_url: str) -> None:
             return "Not saved. ", no_update, no_update, no_update, *wrong.values()
         try:
             async with ApiClient(api_url) as api:
-                said, title, kept = await _write(api, rule_of(given), edited)
-                return said, title, await read_again(_read_table(api)), kept, *[""] * len(FIELDS)
+                message, title, kept = await _write(api, rule_of(given), edited)
+                return message, title, await read_again(_read_table(api)), kept, *[""] * len(FIELDS)
         except ApiError as error:
             found, other = problems_by_field(str(error))
             return describe_failure("Not saved.", error, other), no_update, no_update, no_update, *found.values()

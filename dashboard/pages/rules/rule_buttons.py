@@ -30,10 +30,10 @@ def register(app: Dash, api_url: str) -> None:
             return no_update, no_update
         async with ApiClient(api_url) as api:
             try:
-                said = await _switch(api, chosen["rule"], is_wanted=chosen["action"] == "on")
+                message = await _switch(api, chosen["rule"], is_wanted=chosen["action"] == "on")
             except ApiError as error:
-                said = describe_failure("Not done.", error)
-            return said, await read_again(_rules(api))
+                message = describe_failure("Not done.", error)
+            return message, await read_again(_rules(api))
 
     async def fill(edits: Sequence[int | None], cleared: int | None) -> tuple[object, ...]:
         chosen = ctx.triggered_id
@@ -87,10 +87,10 @@ def _register_deletion(app: Dash, api_url: str, state: Output, rules: Output) ->
         async with ApiClient(api_url) as api:
             try:
                 await api.rules.delete(rule_id)
-                said = "Deleted. Its alerts are resolved within seconds."
+                message = "Deleted. Its alerts are resolved within seconds."
             except ApiError as error:
-                said = describe_failure("Not deleted.", error)
-            return said, await read_again(_rules(api))
+                message = describe_failure("Not deleted.", error)
+            return message, await read_again(_rules(api))
 
     question = [Output(rule_ids.CONFIRMED, name) for name in ("displayed", "message")]
     chosen = (rule_ids.CHOSEN, "data")

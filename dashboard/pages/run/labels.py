@@ -95,8 +95,8 @@ def register(app: Dash, api_url: str) -> None:
 
 def _conflict_message(names: Sequence[str], now: Mapping[str, object]) -> str:
     """Return a message about the fields that another person has changed since the form was filled."""
-    said = "; ".join(f"{name} to {shorten(_spell(now[name]), SHOWN_LETTERS, placeholder='…')}" for name in names)
-    return f"Not saved. Somebody has changed this meanwhile: {said}. Save again to replace it."
+    changes = "; ".join(f"{name} to {shorten(_spell(now[name]), SHOWN_LETTERS, placeholder='…')}" for name in names)
+    return f"Not saved. Somebody has changed this meanwhile: {changes}. Save again to replace it."
 
 
 def _spell(value: object) -> str:

@@ -41,9 +41,9 @@ def register(app: Dash, api_url: str) -> None:
 
         problem, _, shown = await save_change(api_url, version, change)
         if problem is None:
-            said = f"Saved. Send a test to {name} to see that its messages arrive."
+            message = f"Saved. Send a test to {name} to see that its messages arrive."
             return (
-                said,
+                message,
                 name,
                 "",
                 "",

@@ -62,9 +62,9 @@ def _register_revocation(app: Dash, api_url: str, again: list[Output]) -> None:
         key_id, unasked = ctx.triggered_id["key"], (no_update,) * 3
         try:
             async with ApiClient(api_url) as api:
-                said = await _find_revocation(api, key_id)
-                if said is not None:
-                    return *unasked, said, await read_again(_keys(api))
+                message = await _find_revocation(api, key_id)
+                if message is not None:
+                    return *unasked, message, await read_again(_keys(api))
                 return True, await _question(api, key_id), key_id, None, no_update
         except ApiError as error:
             return *unasked, html.P(f"Not revoked. {error}"), no_update
@@ -97,11 +97,11 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
     """Revoke a key, and return a message about it and the keys after it."""
     try:
         async with ApiClient(api_url) as api:
-            said = await _find_revocation(api, key_id)
-            if said is None:
+            message = await _find_revocation(api, key_id)
+            if message is None:
                 await api.keys.revoke(key_id)
-                said = html.P("Revoked.")
-            return said, await read_again(_keys(api))
+                message = html.P("Revoked.")
+            return message, await read_again(_keys(api))
     except ApiError as error:
         return html.P(describe_failure("Not revoked.", error)), no_update
 

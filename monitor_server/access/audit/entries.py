@@ -15,8 +15,8 @@ LONGEST_WORDS: Final = 300
 
 def detail_of_alert(run_id: str, kind: str, words: str) -> str:
     """Return the detail of an entry about an alert: run, kind and words; it is removed with the run."""
-    said = f"{kind}: {words}" if words else kind
-    return detail_of_run(run_id, printable(said, longest=LONGEST_WORDS))
+    detail = f"{kind}: {words}" if words else kind
+    return detail_of_run(run_id, printable(detail, longest=LONGEST_WORDS))
 
 
 def change_entry(

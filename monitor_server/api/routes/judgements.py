@@ -53,8 +53,8 @@ async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: 
         before = repositories.alert_history.newest_judgement(found)
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
-        said = _words(change, body.failed_at)
-        words = said if before is None else f"{_words(before['change'], before['step'])} -> {said}"
+        after = _words(change, body.failed_at)
+        words = after if before is None else f"{_words(before['change'], before['step'])} -> {after}"
         detail = detail_of_alert(found.run_id, found.kind, f"{words}: {body.note}" if body.note else words)
         record_change(
             repositories, asking, "alert.judge", alert_id, now=now, project=project, by=body.by, detail=detail

@@ -69,8 +69,8 @@ def _read(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> 
     try:
         return _runs(url, asked, is_ascii=is_ascii, width=width)
     except CommandError as error:
-        said = f"{printable(error)}\nasked again every few seconds; Ctrl-C ends"
-        return Text(said, style="dark_orange", no_wrap=False, overflow="fold")
+        message = f"{printable(error)}\nasked again every few seconds; Ctrl-C ends"
+        return Text(message, style="dark_orange", no_wrap=False, overflow="fold")
 
 
 def _runs(url: str, asked: Mapping[str, str], *, is_ascii: bool, width: int) -> Table:

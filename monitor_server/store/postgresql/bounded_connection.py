@@ -41,8 +41,8 @@ class BoundedConnection(psycopg.Connection[Any]):
         Raises:
             psycopg.OperationalError: If the connection is closed.
         """
-        said = self.info.parameter_status
-        return "on" in (said("in_hot_standby"), said("default_transaction_read_only"))
+        parameter = self.info.parameter_status
+        return "on" in (parameter("in_hot_standby"), parameter("default_transaction_read_only"))
 
     @classmethod
     def connect(cls, *args: Any, **options: Any) -> "BoundedConnection":  # noqa: ANN401 - as the driver declares it

@@ -153,8 +153,8 @@ def test_a_view_of_what_the_key_does_not_reach_is_answered_as_one_that_is_not_th
             for run, found in ((theirs, alert[theirs]), ("0" * 32, "f" * 16))
         )
         assert foreign.status == absent.status == 404, address
-        told = foreign.data.decode().replace(theirs, "0" * 32).replace(alert[theirs], "f" * 16)
-        assert told == absent.data.decode()
+        answered = foreign.data.decode().replace(theirs, "0" * 32).replace(alert[theirs], "f" * 16)
+        assert answered == absent.data.decode()
     mixed = show(unbounded, f"/runs/{ours}/alerts/{alert[theirs]}", unbounded.everything)
     assert mixed.json()["error"] == "UnknownAlert"
 

@@ -12,17 +12,17 @@ def kept(scripted, clock):
     """Return a function that builds a projection which keeps warnings for five steps, and notes their transitions."""
 
     def build(**options):
-        told = []
+        changes = []
         projection = Projection(
             Tracker(scripted),
             settings=Settings(keep_firing_steps=5),
             clock=clock,
-            record_transitions=lambda _repositories, _run, transitions: told.extend(
+            record_transitions=lambda _repositories, _run, transitions: changes.extend(
                 each.change for each in transitions
             ),
             **options,
         )
-        return projection, told
+        return projection, changes
 
     return build
 
@@ -39,7 +39,7 @@ def _record(step, **scalars):
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_a_kept_warning_ends_at_a_step_that_waited_until_the_next_attempt(store, append, clock, kept, is_silent):
     """A rank dies before it sends a step, and the next attempt ends before its first one."""
-    projection, told = kept()
+    projection, changes = kept()
     for rank in (0, 1):
         run_id = append(world_size=2, rank=rank, attempt=1, **_record(10, warn=1.0))
     append(world_size=2, rank=0, attempt=1, **_record(11, quiet=1.0))
@@ -53,7 +53,7 @@ def test_a_kept_warning_ends_at_a_step_that_waited_until_the_next_attempt(store,
     projection.project(store, run_id)
     (alert,) = [row for row in _alerts(store, run_id) if row["kind"] == "scripted"]
     assert (alert["state"], alert["resolved_step"]) == ("resolved", 11)
-    assert told.count("resolved") == 1
+    assert changes.count("resolved") == 1
 
 
 def test_a_kept_warning_is_not_ended_at_a_step_that_is_not_the_last(store, append, kept):
@@ -64,11 +64,11 @@ def test_a_kept_warning_is_not_ended_at_a_step_that_is_not_the_last(store, appen
         while coming:
             append(attempt=1, **coming.pop(0))
 
-    projection, told = kept(give_way=send_all)
+    projection, changes = kept(give_way=send_all)
     run_id = append(attempt=1, **_record(1, warn=1.0))
     append(attempt=1, **_record(2, quiet=1.0))
     while projection.project(store, run_id).has_more:
         pass
     (alert,) = _alerts(store, run_id)
     assert (alert["state"], alert["last_step"]) == ("firing", 3)
-    assert told == ["opened"]
+    assert changes == ["opened"]

@@ -88,9 +88,9 @@ def test_there_is_a_bound_on_what_a_receipt_repeats(live):
 def test_a_trainer_is_told_once_and_does_not_act(database_url, unused_port, run_name, clock):
     """Its steps were on disk while the collector was away; a policy acts only on firing alerts."""
     settings = Settings(database_url=database_url, dashboard="", verdict_wait_seconds=PATIENCE_SECONDS)
-    told, policy = [], ActionPolicy({"critical": "stop"}, dry_run=False)
+    notices, policy = [], ActionPolicy({"critical": "stop"}, dry_run=False)
     with trainer_hooks.connect(
-        f"http://127.0.0.1:{unused_port}", run=run_name, on_alert=told.append, actions=policy
+        f"http://127.0.0.1:{unused_port}", run=run_name, on_alert=notices.append, actions=policy
     ) as monitor:
         for step in range(12):
             monitor.log_step(step, {"grad/norm": NAN if step == 3 else 1.0})
@@ -101,5 +101,5 @@ def test_a_trainer_is_told_once_and_does_not_act(database_url, unused_port, run_
                 assert monitor.flush(PATIENCE_SECONDS)
             firing = live.get("/alerts", state="firing")["items"]
     assert firing == []
-    assert [(alert.kind, alert.opened_step) for alert in told] == [("non_finite", 3)]
+    assert [(alert.kind, alert.opened_step) for alert in notices] == [("non_finite", 3)]
     assert monitor.policy.take_due() == []

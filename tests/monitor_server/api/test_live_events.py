@@ -54,15 +54,15 @@ def test_what_somebody_writes_about_a_run_and_its_deletion_are_pushed(collector,
     ids = {first, second}
     with listening(collector) as events:
         named = ((data.get("run_id") or data["id"], data) for kind, data in events if kind in {"run", "deleted"})
-        told = (data for run_id, data in named if run_id in ids)
+        changes = (data for run_id, data in named if run_id in ids)
         send = collector.pool.request
         send("PATCH", f"{collector.url}/api/v1/runs/{first}", json={"title": "renamed", "archived": True})
-        changed = next(data for data in told if data.get("title"))
+        changed = next(data for data in changes if data.get("title"))
         assert (changed["id"], changed["title"], changed["archived"]) == (first, "renamed", True)
         send("DELETE", f"{collector.url}/api/v1/runs/{first}?force=true")
-        assert next(data for data in told if "run_id" in data) == {"run_id": first}
+        assert next(data for data in changes if "run_id" in data) == {"run_id": first}
         send("DELETE", f"{collector.url}/api/v1/projects/{run_name}?force=true")
-        assert next(data for data in told if "run_id" in data) == {"run_id": second}
+        assert next(data for data in changes if "run_id" in data) == {"run_id": second}
 
 
 def test_a_subscriber_to_one_run_hears_of_no_other(collector, run_name):

@@ -77,8 +77,8 @@ def test_a_projector_that_has_just_begun_sends_what_has_waited_for_it(start_coll
     with listening(reader) as events:
         ingest.send(run="r", records=[{"step": 0, "scalars": {"warn": 1.0}}])
         start_collector(engine=scripted, role="projector")
-        told = itertools.takewhile(lambda kind: kind != "alert", (kind for kind, _ in events))
-        assert "step" in set(told)
+        earlier = itertools.takewhile(lambda kind: kind != "alert", (kind for kind, _ in events))
+        assert "step" in set(earlier)
 
 
 @postgres_only

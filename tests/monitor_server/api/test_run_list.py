@@ -172,7 +172,7 @@ def test_the_most_urgent_run_is_first(start_collector, scripted, database_url, c
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ({"sort": "nothing"}, "query.sort: Value error, must be columns"),
         ({"sort": "reward:up"}, "got 'reward:up'"),
@@ -189,9 +189,9 @@ def test_the_most_urgent_run_is_first(start_collector, scripted, database_url, c
     ],
     ids=str,
 )
-def test_what_cannot_be_listed_is_refused_in_words(collector, query, told):
+def test_what_cannot_be_listed_is_refused_in_words(collector, query, message):
     """The message names the parameter, the condition and the given value."""
-    assert told in refusal(collector, **query)
+    assert message in refusal(collector, **query)
 
 
 def test_a_project_that_a_key_does_not_reach_has_no_runs(collector, fleet):

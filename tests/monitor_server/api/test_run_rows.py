@@ -35,7 +35,7 @@ def send_fleet(collector):
         eventually(lambda run=run: collector.get(f"/runs/{run}")["last_step"] == 0)
 
 
-def told(item):
+def row_text(item):
     """Return a row as text: the head of a group in brackets, or the name of a run."""
     if item["run"]:
         assert item["group"] is None
@@ -50,7 +50,7 @@ def part(fleet, **query):
 def test_each_group_has_a_head_above_its_runs(fleet):
     """The groups are in the order of the groups, and their runs in the order that is asked for."""
     answer = part(fleet, group_by="setting", sort="reward:desc")
-    assert [told(item) for item in answer["items"]] == [
+    assert [row_text(item) for item in answer["items"]] == [
         "[dpo 1]",
         "dpo",
         "[ppo_100% 1]",
@@ -66,14 +66,14 @@ def test_each_group_has_a_head_above_its_runs(fleet):
 def test_a_closed_group_is_a_head_alone(fleet):
     """It still counts its runs; the empty name is the group of runs without a value."""
     answer = part(fleet, group_by="owner", sort="name", closed=["", "bo"])
-    assert [told(item) for item in answer["items"]] == ["[None 2]", "[ana 2]", "grpo-seed1", "grpo-seed3", "[bo 1]"]
+    assert [row_text(item) for item in answer["items"]] == ["[None 2]", "[ana 2]", "grpo-seed1", "grpo-seed3", "[bo 1]"]
     assert (answer["rows"], answer["total"]) == (5, 5)
 
 
 def test_filters_leave_runs_and_groups_out(fleet):
     """A group counts those that are left."""
     answer = part(fleet, group_by="setting", archived="false", where="reward:above:0.3", sort="reward")
-    assert [told(item) for item in answer["items"]] == ["[grpo 2]", "grpo-seed3", "grpo-seed2"]
+    assert [row_text(item) for item in answer["items"]] == ["[grpo 2]", "grpo-seed3", "grpo-seed2"]
     assert (answer["rows"], answer["total"]) == (3, 2)
     none = part(fleet, group_by="setting", text="nothing")
     assert (none["items"], none["rows"], none["total"]) == ([], 0, 0)

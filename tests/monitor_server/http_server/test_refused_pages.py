@@ -8,7 +8,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Des
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "told"),
+    ("path", "status", "message"),
     [
         ("/?run=a%00b", 422, "must not contain NUL (%00)"),
         ("/compare?run=%00", 422, "must not contain NUL (%00)"),
@@ -19,12 +19,12 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Des
         ("/%3Cscript%3Ealert(1)%3C/script%3E", 404, "at /&lt;script&gt;alert(1)&lt;/script&gt;"),
     ],
 )
-def test_a_browser_that_opens_a_bad_address_gets_a_page(collector, path, status, told):
+def test_a_browser_that_opens_a_bad_address_gets_a_page(collector, path, status, message):
     """The page states the problem, leads back, runs no script, and loads nothing."""
     answer = collector.pool.request("GET", collector.url + path, headers=BROWSER)
     page = answer.data.decode()
     assert (answer.status, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
-    assert told in page
+    assert message in page
     assert '<a href="/">All runs</a>' in page
     assert not re.search(r"<script|src=|url\(", page)
     (policy,) = answer.headers.getlist("content-security-policy")

@@ -31,8 +31,8 @@ def test_a_step_that_goes_back_starts_an_attempt(tmp_path):
 
 def test_an_attempt_that_the_log_tells_begins_where_it_tells_it(tmp_path):
     """A resume at the very step at which the log ended, at a later one, and at an earlier one, which tells it too."""
-    told = [(7, 1), (7, 2), (8, 2), (8, 3), (9, 5), (10, 4), (10, 5)]
-    run = write_run(tmp_path / "a", [{"step": step, "attempt": attempt, "reward": step} for attempt, step in told])
+    rows = [(7, 1), (7, 2), (8, 2), (8, 3), (9, 5), (10, 4), (10, 5)]
+    run = write_run(tmp_path / "a", [{"step": step, "attempt": attempt, "reward": step} for attempt, step in rows])
     assert [(o.attempt, o.step) for o in read_run(run)] == [
         (1, 1), (1, 2), (2, 2), (2, 3), (3, 5), (4, 4), (4, 5),
     ]  # fmt: skip

@@ -120,12 +120,12 @@ def test_the_heading_of_a_log_without_a_step_is_named_and_other_tables_without_a
     for name, heading in (("crashed.csv", "step,train/reward\n"), ("second.tsv", '"step"\t"reward"')):
         (folder / name).write_text(heading)
     assert main(["check", "--fail-on", "critical", str(folder)]) == EXIT_NOT_OBSERVED
-    told = capsys.readouterr().err
-    assert [told.count(f"{name} was passed over: it has the heading") for name in ("crashed.csv", "second.tsv")] == [
+    output = capsys.readouterr().err
+    assert [output.count(f"{name} was passed over: it has the heading") for name in ("crashed.csv", "second.tsv")] == [
         1,
         1,
     ]
-    assert told.count("passed over") == 2
+    assert output.count("passed over") == 2
 
 
 def test_a_database_without_a_run_is_refused_in_one_line(folder, capsys):

@@ -95,11 +95,11 @@ class ExpectedNotifications:
         self._drop(lambda key: key[1] == row["id"] and (is_silenced or key[4] == UNANSWERED))
         if is_silenced:
             return
-        told = [key for key in (*self.pending, *self.formed) if key[1] == row["id"] and key[4] != RESOLVED]
-        wanting = {key[3] for key in told if self._is_end_wanted(key, row)}
+        keys = [key for key in (*self.pending, *self.formed) if key[1] == row["id"] and key[4] != RESOLVED]
+        wanting = {key[3] for key in keys if self._is_end_wanted(key, row)}
         for name in wanting & self.document["channels"].keys():
             self._expect(_key(row, name, RESOLVED), now)
-            if any(key in self.excused for key in told if key[3] == name):
+            if any(key in self.excused for key in keys if key[3] == name):
                 self.excused.add(_key(row, name, RESOLVED))
 
     def _is_end_wanted(self, key, row):

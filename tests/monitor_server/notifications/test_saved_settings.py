@@ -230,15 +230,15 @@ def test_the_channels_before_are_told_of_a_change_once_and_nobody_can_prevent_it
         receiver.answer = lambda _: 500 if len(receiver.received) == 1 else 200  # a limit counts only after a failure
         saved(guarded, thief, own, version=1)
         saved(guarded, thief, NOTHING | {"limits": limits}, version=2)
-        told, again = eventually(lambda: receiver.bodies if len(receiver.received) == 2 else None)
+        body, again = eventually(lambda: receiver.bodies if len(receiver.received) == 2 else None)
         eventually(lambda: evil.bodies)
-    assert told == again
-    assert told["title"] == "rlvitals: somebody has changed who is notified"
-    assert told["notice"].startswith(
+    assert body == again
+    assert body["title"] == "rlvitals: somebody has changed who is notified"
+    assert body["notice"].startswith(
         "stolen has changed the channels and routes of notifications: channel hook removed"
     )
-    assert f"channel mine added, to {evil.url}/..." in told["notice"]
-    assert (told["channel"], told["alerts"]) == ("hook", [])
+    assert f"channel mine added, to {evil.url}/..." in body["notice"]
+    assert (body["channel"], body["alerts"]) == ("hook", [])
     alert(guarded, admin)
     restored = guarded.ask("POST", f"{SETTINGS}/versions/1/restore", admin, body={"version": 3})
     assert restored.json()["version"] == 4

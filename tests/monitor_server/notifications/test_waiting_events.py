@@ -62,7 +62,7 @@ class Notified:
             repositories.silences.add(Silence(id=id_, reason="", created_by="ann", **named | times | fields))
         return id_
 
-    def told(self):
+    def deliveries(self):
         """Return channel and change of each event that a message contains, in order."""
         event = notification_events.c
         query = select(event.channel, event.change).where(event.message_id.is_not(None))
@@ -84,7 +84,7 @@ def test_a_step_that_finds_a_silence_first_removes_what_waits(notified, clock):
     notified.step(collector, 2, page=1.0)
     clock.now += 301
     collector.look()
-    assert notified.told() == []
+    assert notified.deliveries() == []
 
 
 def test_who_only_waited_for_an_escalation_is_not_told_of_the_end(notified, clock):
@@ -96,7 +96,7 @@ def test_who_only_waited_for_an_escalation_is_not_told_of_the_end(notified, cloc
     notified.step(collector, 2)
     collector.finish()
     collector.look()
-    assert notified.told() == [("hook", "opened"), ("hook", "resolved")]
+    assert notified.deliveries() == [("hook", "opened"), ("hook", "resolved")]
 
 
 @pytest.mark.parametrize("end", ["finished", "stopped", "given up"])
@@ -115,13 +115,13 @@ def test_an_alert_of_a_run_that_has_ended_is_escalated_if_the_run_goes_on(notifi
         notified.append(records=[], end=end)
     clock.now += 301
     collector.look()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
     with notified.store.read() as repositories:
         assert not repositories.notification_messages.has_due(["oncall"], now=clock.now)
         assert "waiting" not in repositories.channel_statuses.statuses(now=clock.now).get("oncall", {})
     notified.step(collector, 2, page=1.0)
     collector.look()
-    assert notified.told() == [("hook", "opened"), ("oncall", "unacknowledged")]
+    assert notified.deliveries() == [("hook", "opened"), ("oncall", "unacknowledged")]
 
 
 def test_an_end_is_told_where_the_clock_of_another_collector_is_some_seconds_ahead(notified, clock):
@@ -133,7 +133,7 @@ def test_an_end_is_told_where_the_clock_of_another_collector_is_some_seconds_ahe
     collector = notified.collector()
     notified.step(collector, 2)
     collector.look()
-    assert notified.told() == [("hook", "opened"), ("hook", "resolved")]  # in one message, never the end alone
+    assert notified.deliveries() == [("hook", "opened"), ("hook", "resolved")]  # in one message, never the end alone
     clock.now += 4
     assert len(collector.under_way) == 1
 
@@ -149,7 +149,7 @@ def test_a_channel_that_was_removed_is_not_told_of_an_end_when_it_is_back(notifi
     notified.step(collector, 2)
     notified.save()
     collector.look()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
 
 
 def test_nothing_is_told_of_a_run_whose_deletion_has_begun(notified, clock):
@@ -159,7 +159,7 @@ def test_nothing_is_told_of_a_run_whose_deletion_has_begun(notified, clock):
     with notified.store.write() as repositories:
         repositories.deletion.begin_deletion([run_id], now=clock.now)
     collector.look()
-    assert notified.told() == []
+    assert notified.deliveries() == []
     with notified.store.read() as repositories:
         assert not repositories.notification_messages.has_due(["hook"], now=clock.now)
 
@@ -177,10 +177,10 @@ def test_a_fallback_is_told_on_time_and_at_once_of_what_opens_later(notified, cl
     clock.now += 10
     collector.look()
     collector.finish("spare")
-    assert notified.told() == [("hook", "opened"), ("spare", "opened")]
+    assert notified.deliveries() == [("hook", "opened"), ("spare", "opened")]
     notified.step(collector, 2, page=1.0)
     collector.look()
-    assert notified.told() == [("hook", "opened"), ("spare", "opened"), ("spare", "raised")]
+    assert notified.deliveries() == [("hook", "opened"), ("spare", "opened"), ("spare", "raised")]
     with notified.store.read() as repositories:
         assert not repositories.notification_messages.has_late("spare", clock.now - 300, now=clock.now)
 
@@ -197,13 +197,13 @@ def test_a_fallback_is_not_told_of_what_was_silenced_after_the_message_was_forme
         clock.now += 100
         collector.finish(error="it refuses")
         collector.look()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
     with notified.store.write() as repositories:
         repositories.silences.end(silence, by="ann", now=clock.now)
     collector.silencing.tick()
     collector.finish(error="it refuses")
     collector.look()
-    assert notified.told() == [("hook", "opened"), ("spare", "opened")]
+    assert notified.deliveries() == [("hook", "opened"), ("spare", "opened")]
     with notified.store.read() as repositories:
         assert [alert.stage for alert in repositories.alerts.firing(run_id)] == ["firing"]
 
@@ -223,7 +223,7 @@ def test_what_was_given_up_while_a_silence_lasted_is_told_when_it_ends(notified,
     collector.silencing.tick()
     collector.look()
     assert list(collector.under_way) == ["hook"]
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
 
 
 def test_an_end_is_told_of_an_alert_that_was_open_for_longer_than_messages_are_kept(notified, clock):
@@ -237,11 +237,11 @@ def test_an_end_is_told_of_an_alert_that_was_open_for_longer_than_messages_are_k
         assert repositories.notification_messages.remove_old(before=clock.now) == 0
     notified.step(collector, 2, page=0.0)
     collector.look()
-    assert ("hook", "resolved") in notified.told()
+    assert ("hook", "resolved") in notified.deliveries()
     collector.finish()
     with notified.store.write() as repositories:
         assert repositories.notification_messages.remove_old(before=clock.now + 1) > 0
-    assert notified.told() == []
+    assert notified.deliveries() == []
 
 
 @pytest.mark.parametrize("resolved", [True, False])
@@ -258,8 +258,8 @@ def test_a_fallback_is_told_of_the_end_of_an_alert_if_the_route_wants_that(notif
     collector.finish()
     notified.step(collector, 2, page=0.0)
     collector.look()
-    assert ("spare", "opened") in notified.told()
-    assert (("spare", "resolved") in notified.told()) is resolved
+    assert ("spare", "opened") in notified.deliveries()
+    assert (("spare", "resolved") in notified.deliveries()) is resolved
 
 
 @pytest.mark.parametrize(("signal", "is_told"), [("page", False), ("warn", True)])
@@ -273,7 +273,7 @@ def test_the_route_that_an_alert_matched_decides_whether_its_end_is_told(notifie
     collector.finish("hook")
     notified.step(collector, 2)
     collector.look()
-    assert (("hook", "resolved") in notified.told()) is is_told
+    assert (("hook", "resolved") in notified.deliveries()) is is_told
 
 
 @pytest.mark.parametrize(("clock_time", "is_told"), [("05:50", True), ("21:50", False)])
@@ -288,8 +288,8 @@ def test_the_routes_that_notified_of_an_alert_decide_whether_its_end_is_told(not
         collector.look()
         collector.finish()
         clock.now += 1_200
-    assert ("oncall", "raised") in notified.told()
-    assert (("oncall", "resolved") in notified.told()) is is_told
+    assert ("oncall", "raised") in notified.deliveries()
+    assert (("oncall", "resolved") in notified.deliveries()) is is_told
 
 
 def test_the_route_after_a_silence_decides_whether_the_end_of_an_alert_is_told(notified, clock):
@@ -306,7 +306,7 @@ def test_the_route_after_a_silence_decides_whether_the_end_of_an_alert_is_told(n
     collector.finish()
     notified.step(collector, 2)
     collector.look()
-    assert notified.told() == [("oncall", "opened")]
+    assert notified.deliveries() == [("oncall", "opened")]
 
 
 def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pending(notified):
@@ -322,7 +322,7 @@ def test_who_was_told_before_a_silence_is_not_told_again_of_an_alert_that_was_pe
         repositories.silences.end(silence, by="ann", now=notified.clock.now)
     collector.silencing.tick()
     collector.look()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
 
 
 def test_an_alert_that_opens_and_ends_in_one_slice_is_silenced_all_the_same(notified):
@@ -331,7 +331,7 @@ def test_an_alert_that_opens_and_ends_in_one_slice_is_silenced_all_the_same(noti
     notified.silence()
     run_id = notified.steps(collector, {1: {"page": 1.0}, 2: {}})
     collector.look()
-    assert notified.told() == []
+    assert notified.deliveries() == []
     with notified.store.read() as repositories:
         history = repositories.alert_history.page(run_id, "scripted", limit=10)
     assert [entry["change"] for entry in reversed(history)] == ["opened", "silenced", "resolved"]
@@ -344,7 +344,7 @@ def test_an_alert_that_outgrows_its_silence_and_ends_in_one_slice_is_told(notifi
     notified.step(collector, 1, warn=1.0)
     notified.steps(collector, {2: {"page": 1.0}, 3: {}})
     collector.look()
-    assert notified.told() == [("hook", "raised"), ("hook", "resolved")]
+    assert notified.deliveries() == [("hook", "raised"), ("hook", "resolved")]
 
 
 def test_an_alert_that_is_raised_in_the_slice_that_opens_it_is_told_once(notified):
@@ -352,7 +352,7 @@ def test_an_alert_that_is_raised_in_the_slice_that_opens_it_is_told_once(notifie
     collector = notified.collector()
     notified.steps(collector, {1: {"warn": 1.0}, 2: {"page": 1.0}})
     collector.look()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
 
 
 def test_a_channel_that_is_set_up_again_does_not_fail_because_of_what_it_refused_before(notified):
@@ -419,7 +419,7 @@ def test_what_a_channel_has_refused_is_sent_at_once_when_a_test_is_accepted(noti
         assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_error"] is None
     collector.look()
     collector.finish()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
 
 
 def test_an_event_behind_a_refused_message_is_no_work_until_the_message_is_tried_again(notified, clock):
@@ -470,7 +470,7 @@ def test_a_failure_after_the_end_of_a_claim_changes_nothing_that_another_collect
     other.finish()
     suspended.finish(error="the receiver did not answer")
     other.look()
-    assert notified.told() == [("hook", "opened")]
+    assert notified.deliveries() == [("hook", "opened")]
     with notified.store.read() as repositories:
         assert repositories.channel_statuses.statuses(now=clock.now)["hook"]["last_error"] is None
 
@@ -489,4 +489,4 @@ def test_a_failure_is_stored_while_the_run_of_the_alerts_about_the_collector_is_
         collector.finish("hook", error="it refuses")
         clock.now += 15
     collector.look()
-    assert ("spare", "opened") in notified.told()
+    assert ("spare", "opened") in notified.deliveries()

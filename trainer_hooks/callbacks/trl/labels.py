@@ -245,5 +245,5 @@ def _tool_calls(completion: Any) -> tuple[int, int, int]:
 
 def _is_malformed_call(message: Mapping[str, Any]) -> bool:
     """Whether a message begins a call that TRL could not parse; TRL keeps it as text, outside its statistics."""
-    said = str(message.get("content"))
-    return message.get("role") == "assistant" and any(opening in said for opening in CALL_OPENINGS)
+    content = str(message.get("content"))
+    return message.get("role") == "assistant" and any(opening in content for opening in CALL_OPENINGS)

@@ -149,9 +149,9 @@ def _generation_prompt(trainer: Any, tokenizer: Any) -> list[int]:
     """Return the ids with which the chat template begins a turn of the policy."""
     if not getattr(tokenizer, "chat_template", None):
         return []
-    said = [{"role": "user", "content": "a"}]
+    messages = [{"role": "user", "content": "a"}]
     options = dict(getattr(trainer, "chat_template_kwargs", None) or {}) | {"tokenize": True, "return_dict": False}
     whole, begun = (
-        tokenizer.apply_chat_template(said, add_generation_prompt=adds, **options) for adds in (False, True)
+        tokenizer.apply_chat_template(messages, add_generation_prompt=adds, **options) for adds in (False, True)
     )
     return list(begun[len(whole) :]) if list(begun[: len(whole)]) == list(whole) else []

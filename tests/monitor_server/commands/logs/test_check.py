@@ -593,8 +593,8 @@ def test_rows_that_are_no_step_of_their_own_are_named_in_every_report(tmp_path, 
     _, printed = check(capsys, log, "--json")
     (found,) = json.loads(printed.out)["runs"]
     assert found["rows"] == count
-    (told,) = found["notes"]
-    assert told.startswith(note)
+    (shown,) = found["notes"]
+    assert shown.startswith(note)
 
 
 def test_the_table_of_many_runs_has_their_notes(tmp_path, capsys):
