@@ -93,7 +93,7 @@ def saving(found: Examination, *, gpus: int | None = None, step_seconds: float |
 
 def gaps(found: Examination) -> Sequence[Gap]:
     """Return the signals that were not logged, the most important first."""
-    missing = [gap for gap in _GAPS if not found.traces.keys() & set(gap.signals)]
+    missing = [gap for gap in _GAPS if not found.envelopes.keys() & set(gap.signals)]
     if found.drift_input is DriftInput.PAIRED:  # this input already implies the likelihood
         missing = [gap for gap in missing if "likelihood/correct" not in gap.signals]
     return missing

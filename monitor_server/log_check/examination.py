@@ -12,7 +12,7 @@ from monitor_server.detection.suspects import doubts
 from monitor_server.importers.mapping import NameMapping
 from monitor_server.importers.protocol import ReadReport, RecordedLog
 from monitor_server.importers.steps import observe
-from monitor_server.log_check.traces import Trace
+from monitor_server.log_check.envelopes import Envelope
 
 __all__ = ["Examination", "Examiner", "FindingPeriod", "Outcome", "PhaseSpan", "examine"]
 
@@ -82,7 +82,7 @@ class Examination:
     """The median time between two logged steps, if the log has times."""
     phases: list[PhaseSpan] = field(default_factory=list)
     episodes: list[FindingPeriod] = field(default_factory=list)
-    traces: dict[str, Trace] = field(default_factory=dict)
+    envelopes: dict[str, Envelope] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -114,7 +114,7 @@ class Examination:
     @property
     def observed(self) -> frozenset[str]:
         """The logged signals that a detector reads, without the learning rate, which is a configuration."""
-        return READ_SIGNALS & self.traces.keys() - {"lr"}
+        return READ_SIGNALS & self.envelopes.keys() - {"lr"}
 
     def doubts(self, period: FindingPeriod) -> list[str]:
         """Return the kinds found at the same time because of which the instrument is to be checked first."""
@@ -125,7 +125,7 @@ class Examination:
     @property
     def blind_detectors(self) -> dict[str, Sequence[str]]:
         """The detectors without any logged signal, with their signals."""
-        return {name: each.reads for name, each in DETECTORS.items() if not self.traces.keys() & set(each.reads)}
+        return {name: each.reads for name, each in DETECTORS.items() if not self.envelopes.keys() & set(each.reads)}
 
 
 def examine(
@@ -182,10 +182,10 @@ class Examiner:
         found.attempts = observation.attempt
         found.last_step = step
         for signal, value in observation.signals.items():
-            trace = found.traces.get(signal)
-            if trace is None:
-                trace = found.traces[signal] = Trace()
-            trace.add(step, value)
+            envelope = found.envelopes.get(signal)
+            if envelope is None:
+                envelope = found.envelopes[signal] = Envelope()
+            envelope.add(step, value)
         self._take_time(observation.time)
         assessment = self._engine.update(observation)
         if assessment.drift_input is not found.drift_input:

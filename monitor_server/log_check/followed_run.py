@@ -72,7 +72,7 @@ class FollowedRun:
         if began is None:
             relation = self._relation_of(read)
             if relation is not _Relation.UNCLEAR:
-                is_replaced = relation is _Relation.OTHER_RUN and bool(self._examiner.examination.traces)
+                is_replaced = relation is _Relation.OTHER_RUN and bool(self._examiner.examination.envelopes)
                 self._begin_again(relation, log)
                 read = _Reading(log, self._overrides, is_resting=is_resting)
                 taken, began = -1, self._take(read)
@@ -116,7 +116,7 @@ class FollowedRun:
             return _Relation.UNCLEAR
         is_fewer = read.count < len(self._digests)
         has_first = _has_all(first, self._first)
-        if found.traces and first.step > found.last_step and (is_fewer or not (has_first and self._first)):
+        if found.envelopes and first.step > found.last_step and (is_fewer or not (has_first and self._first)):
             return _Relation.CONTINUATION
         if not has_first:
             return _Relation.OTHER_RUN

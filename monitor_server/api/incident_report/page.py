@@ -11,7 +11,7 @@ from monitor_server.detection.suspects import Suspect
 from monitor_server.durations import spell_time
 from monitor_server.html_report.elements import chip, document, text
 from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis, phase_legend, plot, timeline
-from monitor_server.log_check.traces import Trace
+from monitor_server.log_check.envelopes import Envelope
 
 __all__ = ["page"]
 
@@ -124,10 +124,12 @@ def _last_step(phase: PhaseItem, run: RunDetail) -> int:
 
 
 def _curve(name: str, steps: Iterable[int], values: Iterable[float]) -> ReportCurve:
-    trace = Trace()
+    envelope = Envelope()
     for step, value in zip(steps, values, strict=True):
-        trace.add(step, value)
-    return ReportCurve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
+        envelope.add(step, value)
+    return ReportCurve(
+        name=name, steps=envelope.steps, lows=envelope.lows, highs=envelope.highs, non_finite=envelope.non_finite
+    )
 
 
 def _evidence(alert: AlertItem) -> str:

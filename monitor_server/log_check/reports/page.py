@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from monitor_server.html_report.elements import chip, document, mark_code, text
 from monitor_server.html_report.plot import PhaseInterval, ReportCurve, StepAxis, phase_legend, plot, timeline
 from monitor_server.log_check.advice import gaps, saving
+from monitor_server.log_check.envelopes import Envelope
 from monitor_server.log_check.examination import Examination, FindingPeriod
 from monitor_server.log_check.reports.document import spell_non_finite
 from monitor_server.log_check.reports.wording import DRIFT_INPUTS, PLOTTED, heading, savings, suspicion, verdict
-from monitor_server.log_check.traces import Trace
 
 __all__ = ["page"]
 
@@ -77,15 +77,17 @@ def _phases(found: Examination) -> list[PhaseInterval]:
 def _plots(found: Examination) -> str:
     alarms = [step for step in (found.warn_step, found.page_step) if step is not None]
     drawn = "".join(
-        plot(_axis(found), _curve(name, found.traces[name]), _phases(found), alarms)
+        plot(_axis(found), _curve(name, found.envelopes[name]), _phases(found), alarms)
         for name in PLOTTED
-        if name in found.traces
+        if name in found.envelopes
     )
     return f'<h2>Signals</h2><div class="plots">{drawn}</div>' if drawn else ""
 
 
-def _curve(name: str, trace: Trace) -> ReportCurve:
-    return ReportCurve(name=name, steps=trace.steps, lows=trace.lows, highs=trace.highs, non_finite=trace.non_finite)
+def _curve(name: str, envelope: Envelope) -> ReportCurve:
+    return ReportCurve(
+        name=name, steps=envelope.steps, lows=envelope.lows, highs=envelope.highs, non_finite=envelope.non_finite
+    )
 
 
 def _findings(found: Examination) -> str:

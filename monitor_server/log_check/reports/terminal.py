@@ -11,6 +11,7 @@ from rich.text import Text
 from monitor_server.detection.protocol import Phase, Severity
 from monitor_server.importers.mapping import name_unread_keys
 from monitor_server.log_check.advice import gaps, saving
+from monitor_server.log_check.envelopes import Envelope
 from monitor_server.log_check.examination import Examination, Outcome, PhaseSpan
 from monitor_server.log_check.reports.wording import (
     DRIFT_INPUTS,
@@ -21,7 +22,6 @@ from monitor_server.log_check.reports.wording import (
     suspicion,
     verdict,
 )
-from monitor_server.log_check.traces import Trace
 from monitor_server.plot_scale import ASCII_BARS, BARS, share_of_range, spell_value
 from monitor_server.text_safety.printable import printable
 
@@ -133,27 +133,27 @@ def _phase_at(phases: Sequence[PhaseSpan], row: int) -> Phase:
 def _print_plots(console: Console, found: Examination) -> None:
     width = _width(console)
     console.print()
-    for signal in [name for name in PLOTTED if name in found.traces][:PLOTS]:
-        trace = found.traces[signal]
-        lows = [value for value in trace.lows if math.isfinite(value)]
+    for signal in [name for name in PLOTTED if name in found.envelopes][:PLOTS]:
+        envelope = found.envelopes[signal]
+        lows = [value for value in envelope.lows if math.isfinite(value)]
         line = Text(f"{signal:>{GUTTER - 1}} ")
         bars = ASCII_BARS if console.options.ascii_only else BARS
-        line.append(sparkline(trace, width, *found.step_range, bars), style="cyan")
+        line.append(sparkline(envelope, width, *found.step_range, bars), style="cyan")
         if lows:
-            line.append(f"  {spell_value(min(lows))} to {spell_value(max(trace.highs))}")
-        if trace.non_finite is not None:
-            line.append(f"  not finite at step {trace.non_finite}", style="bold red")
+            line.append(f"  {spell_value(min(lows))} to {spell_value(max(envelope.highs))}")
+        if envelope.non_finite is not None:
+            line.append(f"  not finite at step {envelope.non_finite}", style="bold red")
         console.print(line)
 
 
-def sparkline(trace: Trace, width: int, first: int, last: int, bars: str = BARS) -> str:
+def sparkline(envelope: Envelope, width: int, first: int, last: int, bars: str = BARS) -> str:
     """Return a signal's course as one line of bars: each column shows the value farthest from the signal's middle."""
-    if not trace.steps:
+    if not envelope.steps:
         return "!" * width
-    low, high = min(trace.lows), max(trace.highs)
+    low, high = min(envelope.lows), max(envelope.highs)
     middle = low / 2.0 + high / 2.0  # the sum of the largest floats is infinite
     columns: list[float | None] = [None] * width
-    for step, least, most in zip(trace.steps, trace.lows, trace.highs, strict=True):
+    for step, least, most in zip(envelope.steps, envelope.lows, envelope.highs, strict=True):
         place = max(0, min(width - 1, int((step - first) / max(1, last - first + 1) * width)))
         value = least if middle - least > most - middle else most
         held = columns[place]

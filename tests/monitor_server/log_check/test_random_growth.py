@@ -65,7 +65,7 @@ def bars(rows):
 def course(found):
     """Return what an examination has of a log: its steps with their signals, its phases and its findings."""
     return (
-        {signal: (trace.steps, trace.highs, trace.non_finite) for signal, trace in found.traces.items()},
+        {signal: (each.steps, each.highs, each.non_finite) for signal, each in found.envelopes.items()},
         (found.rows, found.attempts, found.first_step, found.last_step, found.warn_step, found.page_step),
         [(span.phase, span.from_step, span.to_step) for span in found.phases],
         [(*_key(period.finding), period.last_step) for period in found.episodes],

@@ -1,14 +1,14 @@
-"""Keeps the course of a signal in bounded memory, for a small plot."""
+"""Keeps the envelope of a signal, its least and greatest values over steps, in bounded memory for a small plot."""
 
 import math
 from array import array
 
-__all__ = ["Trace"]
+__all__ = ["Envelope"]
 
 MAX_BUCKETS = 480
 
 
-class Trace:
+class Envelope:
     """At most 480 buckets of neighbouring steps, each with its first step and its least and greatest value.
 
     When all are in use, neighbours merge in pairs, so that a spike of one step stays visible however long the run is.
