@@ -19,7 +19,7 @@
   const HANGS = new Set([502, 504]); // what a dashboard on its own, or a proxy, answers in place of a collector that hangs
   const TURN = "rlvitals-notifying"; // held by the one page of a browser that listens though nobody sees it
 
-  const NOT_LIVE = new Set(["responses", "settings"]); // drawn when something is chosen
+  const NOT_LIVE = new Set(["responses", "rules", "settings"]); // drawn when something is chosen
 
   let live = null; // what the page that is drawn shows; none while another one is asked for
   let run = null; // that the address names

@@ -27,7 +27,7 @@ async def rules_page(api_url: str) -> Component:
     return html.Div(
         className="settings-page",
         children=[
-            dcc.Store(id=frame_ids.LIVE, data={"page": "settings", "title": "Rules"}),
+            dcc.Store(id=frame_ids.LIVE, data={"page": "rules", "title": "Rules"}),
             dcc.ConfirmDialog(id=rule_ids.CONFIRMED),
             dcc.Store(id=rule_ids.CHOSEN),
             dcc.Store(id=rule_ids.EDITED),
