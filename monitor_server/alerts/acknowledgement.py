@@ -7,8 +7,8 @@ from monitor_server.alerts.changes.stages import Change, advance
 from monitor_server.alerts.liveness import LOST
 from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
+from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
 from monitor_server.store.repositories.alert_history import HistoryEntry
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
 
 __all__ = ["AlertAcknowledgement", "acknowledge"]
 
@@ -37,7 +37,7 @@ def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now:
     run, alert = repositories.runs.lock(given.run_id), repositories.alerts.find(given.alert_id)
     if run is None or alert is None:
         raise UnknownAlert.by_id(given.alert_id)
-    if repositories.alerts.count_acknowledgements(run.id, alert.kind) >= MAX_ACKNOWLEDGEMENTS:
+    if repositories.acknowledgements.count(run.id, alert.kind) >= MAX_ACKNOWLEDGEMENTS:
         raise InvalidField(
             f"the alerts of one run and kind can be acknowledged at most {MAX_ACKNOWLEDGEMENTS} times; silence them"
         )
@@ -50,7 +50,7 @@ def acknowledge(repositories: Repositories, given: AlertAcknowledgement, *, now:
     stored = StoredAcknowledgement(
         alert_id=alert.id, kind=alert.kind, attempt=None, step=None, at=now, by=given.by, note=given.note
     )
-    repositories.alerts.add_acknowledgement(run.id, stored, position=run.log_end)
+    repositories.acknowledgements.add(run.id, stored, position=run.log_end)
     if alert.kind == LOST and alert.state == "firing":
         run.given_up_at = now
     repositories.runs.save_ingest(run)

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.steps.waiting import WaitingSteps
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
 from monitor_server.store.repositories.log.blocks import StoredRecord
 
 __all__ = ["RECORDS_PER_SLICE", "LogEntry", "read_log"]
@@ -30,7 +30,7 @@ def read_log(context: RunContext, waiting: WaitingSteps, *, limit: int | None = 
     end = run.log_end if is_end else records[-1].batch
     others: dict[int, LogEntry] = {}
     others |= repositories.attempts.beginnings(run.id, after=run.position)
-    others |= repositories.alerts.acknowledgements_after(run.id, run.position)
+    others |= repositories.acknowledgements.after(run.id, run.position)
     entries: list[tuple[int, int, LogEntry]] = [
         (position, position, entry) for position, entry in others.items() if position <= end
     ]

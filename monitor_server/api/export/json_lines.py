@@ -15,7 +15,7 @@ from monitor_server.api.export.run_pages import (
 from monitor_server.api.schemas import alert_item
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks.wire import spell_non_finite
 

@@ -8,7 +8,7 @@ from monitor_server.errors import Unavailable, UnknownRun
 from monitor_server.store.database import Store
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
 from monitor_server.store.repositories.steps import Step
 
 __all__ = ["EXPORT_VERSION", "ExportedRun", "begin_run", "require_unchanged", "step_pages"]
@@ -42,7 +42,7 @@ def begin_run(reading: Repositories, run_id: str) -> ExportedRun | None:
     if row is None:
         return None
     given: dict[tuple[int, int], list[StoredAcknowledgement]] = {}
-    for each in reading.alerts.acknowledgements(run_id):
+    for each in reading.acknowledgements.of_run(run_id):
         given.setdefault((each.attempt or 0, each.step or 0), []).append(each)
     ranges = reading.steps.ranges(run_id)
     ordinals = reading.attempts.ordinals(run_id)

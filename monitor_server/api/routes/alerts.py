@@ -120,7 +120,7 @@ def acknowledgements(run_id: str, reading: Reading) -> ItemList[AcknowledgementI
     ordinals = reading.attempts.ordinals(run_id)
     given = [
         asdict(stored) | {"attempt": ordinals[stored.attempt or 0][0]}
-        for stored in reading.alerts.acknowledgements(run_id)
+        for stored in reading.acknowledgements.of_run(run_id)
     ]
     return ItemList(items=[AcknowledgementItem.model_validate(item) for item in given])
 

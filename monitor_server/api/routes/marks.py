@@ -22,7 +22,7 @@ def marks(run_id: str, reading: Reading) -> ItemList[MarkItem]:
     An acknowledgement and a comment are placed at the newest step that the run had when they were written.
     """
     require_run(reading, run_id)
-    acknowledged = [given for given in reading.alerts.acknowledgements(run_id) if given.step is not None]
+    acknowledged = [given for given in reading.acknowledgements.of_run(run_id) if given.step is not None]
     found = [
         *list(attempt_marks(reading.attempts.spans(run_id)))[-MAX_MARKS:],
         *map(action_mark, reading.actions.page(run_id, limit=MAX_MARKS)),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from monitor_server.api.schemas.base import Schema, Time
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
 from monitor_server.store.repositories.attempts import AttemptSpan
 
 __all__ = ["MarkItem", "acknowledgement_mark", "action_mark", "attempt_marks", "comment_mark"]

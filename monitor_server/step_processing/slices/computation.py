@@ -22,7 +22,7 @@ from monitor_server.step_processing.steps.completion import Completion, step_bou
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.store.repositories import Repositories
-from monitor_server.store.repositories.alerts import StoredAcknowledgement
+from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
 from monitor_server.store.repositories.detection import SavedState
 from monitor_server.store.repositories.log.blocks import StoredRecord
 from monitor_server.store.repositories.rules import SavedRuleStates
@@ -222,7 +222,7 @@ class SliceComputation:
 
 def _place_acknowledgement(run_id: str, position: int, attempt: int, step: int) -> Callable[[Repositories], None]:
     def write(repositories: Repositories) -> None:
-        repositories.alerts.place_acknowledgement(run_id, position, attempt=attempt, step=step)
+        repositories.acknowledgements.place(run_id, position, attempt=attempt, step=step)
 
     return write
 

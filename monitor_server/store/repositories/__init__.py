@@ -10,6 +10,7 @@ from monitor_server.errors import Unavailable
 from monitor_server.store.database_state import DatabaseState, read_clock, read_state
 from monitor_server.store.faults import concerns_statement
 from monitor_server.store.postgresql.advisory_locks import AdvisoryLock, try_lock
+from monitor_server.store.repositories.acknowledgements import Acknowledgements
 from monitor_server.store.repositories.action_links import ActionLinks
 from monitor_server.store.repositories.action_requests import ActionRequests
 from monitor_server.store.repositories.alert_history import AlertHistory
@@ -73,6 +74,7 @@ class Repositories:
         self.compaction = Compaction(connection)
         self.phases = Phases(connection)
         self.alerts = Alerts(connection)
+        self.acknowledgements = Acknowledgements(connection)
         self.alert_history = AlertHistory(connection)
         self.silences = Silences(connection)
         self.rules = Rules(connection)

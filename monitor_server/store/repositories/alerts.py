@@ -25,13 +25,12 @@ from sqlalchemy import (
 from monitor_server.detection.suspects import INSTRUMENT_KINDS
 from monitor_server.store.encoding.stored_json import read_object
 from monitor_server.store.repositories.numbering import number_rows
-from monitor_server.store.repositories.removed_attempts import is_of_kept_attempt
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.statements import in_parts
-from monitor_server.store.tables import acknowledgements, alert_history, alerts, attempts, runs
+from monitor_server.store.tables import alert_history, alerts, attempts, runs
 from trainer_hooks.wire import spell_non_finite
 
-__all__ = ["OPEN_INSTRUMENT_KINDS", "Alert", "Alerts", "StoredAcknowledgement", "alert_of"]
+__all__ = ["OPEN_INSTRUMENT_KINDS", "Alert", "Alerts", "alert_of"]
 
 
 # Built once: building these queries takes SQLAlchemy longer than SQLite takes to answer them, and each batch uses them.
@@ -95,15 +94,6 @@ OPEN_INSTRUMENT_KINDS: Label[tuple[str, ...]] = type_coerce(
 ).label("open_instrument_kinds")
 """The kinds of alerts that fire on the same run while an alert is open and make its numbers doubtful."""
 
-_ACKNOWLEDGEMENT = [acknowledgements.c[name] for name in ("alert_id", "kind", "attempt", "step", "at", "by", "note")]
-_ACKNOWLEDGEMENTS = (
-    select(*_ACKNOWLEDGEMENT)
-    .where(
-        acknowledgements.c.run_id == bindparam("run"),
-        is_of_kept_attempt(acknowledgements.c.attempt, bindparam("run")),
-    )
-    .order_by(acknowledgements.c.number)
-)
 _VIEW = (
     select(alerts, runs.c.name.label("run"), runs.c.project, OPEN_INSTRUMENT_KINDS)
     .join(runs, runs.c.id == alerts.c.run_id)
@@ -151,21 +141,8 @@ class Alert:
     silenced_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredAcknowledgement:
-    """A person's acknowledgement of an alert, and the newest step of detection at that time, None until projected."""
-
-    alert_id: str
-    kind: str
-    attempt: int | None
-    step: int | None
-    at: float
-    by: str
-    note: str
-
-
 class Alerts:
-    """Reads and writes alerts, and acknowledgements."""
+    """Reads and writes alerts."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -220,36 +197,6 @@ class Alerts:
         """Return one alert, or None."""
         row = self.view(alert_id)
         return None if row is None else alert_of(row)
-
-    def add_acknowledgement(self, run_id: str, given: StoredAcknowledgement, *, position: int) -> None:
-        """Append an acknowledgement to the run's log."""
-        row = {"run_id": run_id, "position": position} | asdict(given)
-        self._connection.execute(
-            insert(acknowledgements), number_rows(self._connection, acknowledgements, [row], run_id=run_id)
-        )
-
-    def count_acknowledgements(self, run_id: str, kind: str) -> int:
-        """Return the number of acknowledgements of the alerts of one run and kind."""
-        here = (acknowledgements.c.run_id == run_id) & (acknowledgements.c.kind == kind)
-        return self._connection.execute(select(func.count()).where(here)).scalar_one()
-
-    def acknowledgements_after(self, run_id: str, position: int) -> dict[int, StoredAcknowledgement]:
-        """Return the acknowledgements that follow a position of the log, by position."""
-        query = select(acknowledgements.c.position, *_ACKNOWLEDGEMENT).where(
-            acknowledgements.c.run_id == run_id, acknowledgements.c.position > position
-        )
-        rows = self._connection.execute(query).mappings()
-        return {row["position"]: _acknowledgement(row) for row in rows}
-
-    def place_acknowledgement(self, run_id: str, position: int, *, attempt: int, step: int) -> None:
-        """Write the step after which detection has processed an acknowledgement."""
-        here = (acknowledgements.c.run_id == run_id) & (acknowledgements.c.position == position)
-        self._connection.execute(update(acknowledgements).where(here), {"attempt": attempt, "step": step})
-
-    def acknowledgements(self, run_id: str) -> list[StoredAcknowledgement]:
-        """Return the acknowledgements that detection has processed, in order, without those of removed attempts."""
-        rows = self._connection.execute(_ACKNOWLEDGEMENTS, {"run": run_id}).mappings()
-        return [_acknowledgement(row) for row in rows]
 
     def view(self, alert_id: str) -> dict[str, Any] | None:
         """Return one alert with its run's name and project, or None."""
@@ -307,10 +254,6 @@ class Alerts:
 def _is_of_project(project: str) -> ColumnElement[bool]:
     """Return whether an alert belongs to a run of a project; SQLite reads the runs first."""
     return alerts.c.run_id.in_(select(runs.c.id).where(runs.c.project == project))
-
-
-def _acknowledgement(row: Mapping[Any, Any]) -> StoredAcknowledgement:
-    return StoredAcknowledgement(**{name: row[name] for name in StoredAcknowledgement.__slots__})
 
 
 def _values(alert: Alert) -> Mapping[str, Any]:
