@@ -66,7 +66,7 @@ class LinkIssuer:
 
         Args:
             repositories: An open transaction.
-            alerts: From `notifications.messages.content.alert_items`.
+            alerts: From `notifications.messages.body.alert_items`.
             message_id: The message.
             channel: To which it goes.
             now: Seconds since the epoch.

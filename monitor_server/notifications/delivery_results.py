@@ -15,7 +15,7 @@ from monitor_server.notifications.configuration.digests import digest_of
 from monitor_server.notifications.configuration.tables import AppriseChannel, Limits, NotificationFile
 from monitor_server.notifications.delivery.incidents import incidents
 from monitor_server.notifications.delivery.webhook import DeliveryFailed
-from monitor_server.notifications.messages.content import without_alerts
+from monitor_server.notifications.messages.body import without_alerts
 from monitor_server.notifications.planning import retry_delay
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories

@@ -12,7 +12,8 @@ from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.errors import InvalidField, SettingsConflict
 from monitor_server.notifications.configuration.editing import describe_document_changes, plain_document
 from monitor_server.notifications.configuration.tables import NotificationFile
-from monitor_server.notifications.messages.content import build_body, sentence
+from monitor_server.notifications.messages.body import build_body
+from monitor_server.notifications.messages.wording import sentence
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notification_documents import StoredDocument

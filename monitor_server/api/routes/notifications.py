@@ -22,7 +22,7 @@ from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.tables import Channel, NotificationFile
 from monitor_server.notifications.delivery.channels import deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
-from monitor_server.notifications.messages.content import build_body
+from monitor_server.notifications.messages.body import build_body
 from monitor_server.step_processing.events import AlertChanged
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import Alert

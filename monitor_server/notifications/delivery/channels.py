@@ -17,7 +17,7 @@ from monitor_server.notifications.configuration.tables import AppriseChannel, Ch
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.incidents import event_type, incidents
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed, is_refusal, post_webhook
-from monitor_server.notifications.messages.content import MAX_SHOWN, markdown, text, title
+from monitor_server.notifications.messages.wording import MAX_SHOWN, markdown, text, title
 
 __all__ = ["CLAIM_SECONDS", "check_channels", "deliver"]
 

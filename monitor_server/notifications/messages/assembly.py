@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from monitor_server.action_links.issuing import LinkIssuer
-from monitor_server.notifications.messages.content import alert_items, build_body, most_severe
+from monitor_server.notifications.messages.body import alert_items, build_body, most_severe
 from monitor_server.store.encoding.stored_json import showable
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.notifications.messages import WaitingEvents

@@ -28,7 +28,7 @@ def draw_picture(store: Store, message: Mapping[str, Any]) -> bytes | None:
 
     Args:
         store: The database.
-        message: From `messages.content.build_body`.
+        message: From `messages.body.build_body`.
     """
     alerts = message["alerts"]
     if not alerts or not can_draw():

@@ -28,8 +28,9 @@ from monitor_server.notifications.delivery.apprise_process import choose_body, t
 from monitor_server.notifications.delivery.apprise_reason import spell_reason
 from monitor_server.notifications.delivery.channels import check_channels, deliver
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
-from monitor_server.notifications.messages.content import build_body, harmless
+from monitor_server.notifications.messages.body import build_body
 from monitor_server.notifications.messages.png_drawing import PictureCurve, draw
+from monitor_server.notifications.messages.wording import harmless
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from tests.databases import sqlite_only

@@ -21,7 +21,7 @@ from monitor_server.notifications.delivery.webhook import (
     post_webhook,
     signature,
 )
-from monitor_server.notifications.messages.content import text
+from monitor_server.notifications.messages.wording import text
 from monitor_server.store.repositories.notifications.channel_status import FAILING_ATTEMPTS
 from monitor_server.store.sqlite import connections
 from tests.databases import blocked_writes, sqlite_only

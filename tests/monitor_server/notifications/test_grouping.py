@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor_server.alerts.changes.transitions import AlertTransition
 from monitor_server.notifications.configuration.tables import Grouping, Limits, NotificationFile
-from monitor_server.notifications.messages.content import MAX_ALERTS
+from monitor_server.notifications.messages.body import MAX_ALERTS
 from monitor_server.notifications.planning import next_message_at, retry_delay
 from monitor_server.notifications.routing import Router
 from monitor_server.notifications.worker import NotificationWorker

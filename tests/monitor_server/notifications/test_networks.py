@@ -12,7 +12,7 @@ from monitor_server.notifications.configuration.tables import AppriseChannel, We
 from monitor_server.notifications.delivery.channels import deliver
 from monitor_server.notifications.delivery.usability import channel_networks
 from monitor_server.notifications.delivery.webhook import Cancellation, DeliveryFailed
-from monitor_server.notifications.messages.content import build_body
+from monitor_server.notifications.messages.body import build_body
 from monitor_server.settings import Settings
 from monitor_server.store.encoding.stored_json import showable
 from tests.monitor_server.notifications.receivers import SECRET

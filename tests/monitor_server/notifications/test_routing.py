@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from monitor_server.notifications.configuration.tables import NotificationFile, Route
-from monitor_server.notifications.messages.content import text
+from monitor_server.notifications.messages.wording import text
 from monitor_server.notifications.routing import is_open, matching_routes
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook

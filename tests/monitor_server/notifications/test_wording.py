@@ -2,7 +2,8 @@
 
 import pytest
 
-from monitor_server.notifications.messages.content import alert_items, build_body, markdown, text, without_alerts
+from monitor_server.notifications.messages.body import alert_items, build_body, without_alerts
+from monitor_server.notifications.messages.wording import markdown, text
 
 ROW = {
     "id": "a", "run_id": "r", "run": "r", "project": "p", "kind": "death_spiral", "severity": "warning",
