@@ -127,7 +127,7 @@ class DeliveryResults:
                 messages.replace_body(message.id, json.dumps(short).encode())
         if is_over:
             if file.fallback is not None and file.fallback.channel != message.channel:
-                messages.pass_on(message, to=file.fallback.channel, now=now)
+                repositories.notification_redirection.pass_on(message, to=file.fallback.channel, now=now)
             log.error("a notification to %s is given up: %s", message.channel, printable(reason))
             messages.give_up(message.id, error=reason, now=now)
             return "given_up"

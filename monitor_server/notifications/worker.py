@@ -156,7 +156,7 @@ class NotificationWorker:
         now = self._clock()
         messages = repositories.notification_messages
         if (fallback := self._fallback(now)) is not None:
-            messages.pass_on_late(*fallback, now=now)
+            repositories.notification_redirection.pass_on_late(*fallback, now=now)
         repositories.notification_events.remove_answered_escalations(now=now)
         look_again = now + LOOK_SECONDS
         for waiting in messages.waiting(now=now):
@@ -244,9 +244,9 @@ class NotificationWorker:
         has_work = False
         if idle:
             with self._store.read() as repositories:
-                messages, fallback = repositories.notification_messages, self._fallback(now)
-                has_work = messages.has_due(idle, now=now)
-                has_work = has_work or (fallback is not None and messages.has_late(*fallback, now=now))
+                has_work = repositories.notification_messages.has_due(idle, now=now)
+                if not has_work and (fallback := self._fallback(now)) is not None:
+                    has_work = repositories.notification_redirection.has_late(*fallback, now=now)
         is_cleaning = time.monotonic() >= self._next_cleaning
         if not has_work and not is_cleaning:
             return now + LOOK_SECONDS

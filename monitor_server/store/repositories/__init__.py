@@ -25,6 +25,7 @@ from monitor_server.store.repositories.notification_documents import Notificatio
 from monitor_server.store.repositories.notifications.channel_status import ChannelStatuses
 from monitor_server.store.repositories.notifications.events import NotificationEvents
 from monitor_server.store.repositories.notifications.messages import NotificationMessages
+from monitor_server.store.repositories.notifications.redirection import NotificationRedirection
 from monitor_server.store.repositories.projection_queue import ProjectionQueue
 from monitor_server.store.repositories.recorded_settings import RecordedSettings
 from monitor_server.store.repositories.responses import Responses
@@ -90,6 +91,7 @@ class Repositories:
         self.api_keys = ApiKeys(connection)
         self.notification_events = NotificationEvents(connection)
         self.notification_messages = NotificationMessages(connection)
+        self.notification_redirection = NotificationRedirection(connection)
         self.channel_statuses = ChannelStatuses(connection)
         self.notification_documents = NotificationDocuments(connection)
         self.action_links = ActionLinks(connection)

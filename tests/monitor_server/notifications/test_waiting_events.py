@@ -182,7 +182,7 @@ def test_a_fallback_is_told_on_time_and_at_once_of_what_opens_later(notified, cl
     collector.look()
     assert notified.deliveries() == [("hook", "opened"), ("spare", "opened"), ("spare", "raised")]
     with notified.store.read() as repositories:
-        assert not repositories.notification_messages.has_late("spare", clock.now - 300, now=clock.now)
+        assert not repositories.notification_redirection.has_late("spare", clock.now - 300, now=clock.now)
 
 
 def test_a_fallback_is_not_told_of_what_was_silenced_after_the_message_was_formed(notified, clock):

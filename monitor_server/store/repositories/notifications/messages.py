@@ -16,10 +16,7 @@ from monitor_server.store.repositories.alerts import OPEN_INSTRUMENT_KINDS
 from monitor_server.store.repositories.notifications.events import (
     EVENT,
     IN_NO_MESSAGE,
-    IS_ANSWERED,
     IS_HELD,
-    NotificationEvent,
-    NotificationEvents,
     may_be_sent,
 )
 from monitor_server.store.repositories.row_fields import row_fields
@@ -38,12 +35,6 @@ MESSAGE: Final = notification_messages.c
 IS_OPEN: Final = MESSAGE.sent_at.is_(None) & MESSAGE.given_up_at.is_(None)
 _BUSY = select(MESSAGE.channel).where(IS_OPEN)
 _RANK = case({str(severity): severity.rank for severity in Severity}, value=EVENT.severity, else_=0)
-# The events of alerts that were silenced or acknowledged since are not passed on.
-_IS_FOR_FALLBACK = (
-    ~IS_HELD
-    & ~IS_ANSWERED
-    & ~exists().where(alerts.c.run_id == EVENT.run_id, alerts.c.id == EVENT.alert_id, alerts.c.silence_id.is_not(None))
-)
 # An alert that only ends does not make a message urgent, unless the message is about nothing else.
 _URGENCY = func.coalesce(func.max(case((EVENT.change != "resolved", _RANK))), func.max(_RANK))
 
@@ -249,23 +240,6 @@ class NotificationMessages:
         """Record that a message is not tried again."""
         self._update(message_id, {"given_up_at": now, "claimed_until": None, "body": b"", "error": error})
 
-    def pass_on(self, message: OpenMessage, *, to: str, now: float) -> None:
-        """Write the events of a message, and the events that wait after it, for another channel as well."""
-        own = (EVENT.message_id == message.id) | may_be_sent(now)
-        self._write_for((EVENT.channel == message.channel) & own & _IS_FOR_FALLBACK, to=to, now=now)
-
-    def pass_on_late(self, to: str, before: float, *, now: float) -> None:
-        """Write the events of messages that are refused since before a time, and what waits after them, likewise."""
-        if refused := self._refused(to, before):
-            self._write_for(_late(refused, to=to, now=now), to=to, now=now)
-
-    def has_late(self, to: str, before: float, *, now: float) -> bool:
-        """Return whether `pass_on_late` has anything to write."""
-        if not (refused := self._refused(to, before)):
-            return False
-        query = select(EVENT.alert_id).where(_late(refused, to=to, now=now)).limit(1)
-        return self._connection.execute(query).first() is not None
-
     def remove_unknown_channels(self, known: Collection[str]) -> int:
         """Remove the open messages and the events of channels that the file no longer has; return how many events."""
         gone = IS_OPEN & MESSAGE.channel.not_in(known)
@@ -307,27 +281,5 @@ class NotificationMessages:
         }  # fmt: skip
         self._connection.execute(insert(notification_messages), message)
 
-    def _refused(self, to: str, before: float) -> dict[str, str]:
-        """Return the channels other than ``to`` of the messages that are refused since before a time, by message."""
-        query = select(MESSAGE.id, MESSAGE.channel, MESSAGE.created_at).where(IS_OPEN, MESSAGE.attempts > 0)
-        rows = self._connection.execute(query)
-        return {id_: channel for id_, channel, created_at in rows if channel != to and created_at <= before}
-
-    def _write_for(self, events: ColumnElement[bool], *, to: str, now: float) -> None:
-        columns = [column for column in notification_events.c if column.name != "message_id"]
-        rows = self._connection.execute(select(*columns).where(events)).mappings().all()
-        moved = [dict(row) | {"channel": to, "due_at": now, "instead_of": row["channel"]} for row in rows]
-        NotificationEvents(self._connection).add([NotificationEvent(**each) for each in moved])
-
     def _update(self, message_id: str, values: Mapping[str, Any]) -> None:
         self._connection.execute(update(notification_messages).where(MESSAGE.id == message_id), dict(values))
-
-
-def _late(refused: Mapping[str, str], *, to: str, now: float) -> ColumnElement[bool]:
-    """Return whether an event is in a refused message, or waits after one, and ``to`` does not have it yet."""
-    is_waiting = may_be_sent(now) & EVENT.channel.in_(refused.values())
-    passed = notification_events.alias().c
-    has_passed = exists().where(
-        passed.channel == to, *(passed[name] == EVENT[name] for name in ("run_id", "alert_id", "change", "severity"))
-    )
-    return (is_waiting | EVENT.message_id.in_(refused)) & ~has_passed & _IS_FOR_FALLBACK
