@@ -36,6 +36,9 @@ class VitalsCallback(StreamingCallback):
         on_alert: Called with each alert that fires on the run, in a background thread.
         policy: What to do about alerts. A monitor of your own has it from ``connect(actions=...)``.
         model_monitors: Measures the model at every n-th step, on rank 0; off unless given.
+
+    Raises:
+        ConfigurationError: If both a monitor and a policy are given, or the policy asks for a rollback.
     """
 
     def create_capture(self, trainer: Any, *, texts: bool) -> StepCapture:
