@@ -24,7 +24,7 @@ found = measure({rows})[0]
 # An older checkout may lack what this one has: it needs the generator of suite A and the engine, and nothing else.
 SUITE_A = """
 import time
-from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run
+from benchmarks.detection.authored.suite import benign_kinds, displacement_kinds, failure_kinds, make_run
 from monitor_server.detection.engine import Engine
 runs = [make_run(kind, 0) for kind in [*benign_kinds(), *displacement_kinds(), *failure_kinds()][::{every}]]
 found = []

@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.detection.authored import (
+from benchmarks.detection.authored.observe import PAIRED
+from benchmarks.detection.authored.suite import (
     benign_kinds,
     chosen_seeds,
     displacement_kinds,
@@ -22,7 +23,6 @@ from benchmarks.detection.authored import (
     generator_hash,
     make_run,
 )
-from benchmarks.detection.authored.observe import PAIRED
 from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD, engines
 from benchmarks.detection.candidates.workers import Traces, trace_run
 from benchmarks.detection.command import BLOCKS, CADENCES, add_suite_a_options
@@ -50,7 +50,7 @@ their truth are the same at each cadence. No rule was chosen on these runs. Inte
 def thin(run: LabelledRun, cadence: str) -> LabelledRun:
     """Return a run with each signal in the rows in which it is measured at a cadence of `ROWS`.
 
-    >>> from benchmarks.detection.authored import make_run
+    >>> from benchmarks.detection.authored.suite import make_run
     >>> rows = thin(make_run("benign/healthy", 0), MIXED).observations
     >>> [[name in row.signals for row in rows[:11]].count(True) for name in ("reward/mean", "entropy/mean", PAIRED)]
     [11, 6, 2]

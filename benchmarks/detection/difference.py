@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.detection.authored import (
+from benchmarks.detection.authored.suite import (
     DEVELOPMENT_SEEDS,
     benign_kinds,
     displacement_kinds,

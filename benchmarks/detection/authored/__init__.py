@@ -4,31 +4,3 @@ The noise follows what a real tiny GRPO showed (detection.md, 3.1): the policy's
 paired entropy change sees the policy and not the prompts, the likelihood of correct responses is a selected mean.
 A detector built on the same equations is favoured here; suites B and C are there because of that.
 """
-
-from benchmarks.detection.authored.suite import (
-    DEVELOPMENT_SEEDS,
-    TEST_SEEDS,
-    benign_kinds,
-    chosen_seeds,
-    displacement_kinds,
-    failure_kinds,
-    fault_kinds,
-    generator_hash,
-    make_fault,
-    make_run,
-    make_twins,
-)
-
-__all__ = [
-    "DEVELOPMENT_SEEDS",
-    "TEST_SEEDS",
-    "benign_kinds",
-    "chosen_seeds",
-    "displacement_kinds",
-    "failure_kinds",
-    "fault_kinds",
-    "generator_hash",
-    "make_fault",
-    "make_run",
-    "make_twins",
-]

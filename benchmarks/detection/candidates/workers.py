@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from benchmarks.detection.authored import generator_hash, make_run, make_twins
+from benchmarks.detection.authored.suite import generator_hash, make_run, make_twins
 from benchmarks.detection.candidates.baselines import baselines
 from benchmarks.detection.candidates.engine import engines
 from benchmarks.detection.runs import LabelledRun

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.detection.authored import chosen_seeds, generator_hash
+from benchmarks.detection.authored.suite import chosen_seeds, generator_hash
 from benchmarks.detection.causes.cases import authored_cases, induced_cases, twins
 from benchmarks.detection.causes.tables import alert_kinds, answers, cause_table, confusion, run_kinds, twin_table
 from benchmarks.detection.causes.verdicts import MOST_ROWS

@@ -5,7 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.detection.authored import displacement_kinds, failure_kinds, fault_kinds, make_fault, make_run
+from benchmarks.detection.authored.suite import displacement_kinds, failure_kinds, fault_kinds, make_fault, make_run
 from benchmarks.detection.causes.known import LEFT_OUT
 from benchmarks.detection.causes.verdicts import Alert, opened_alerts
 from benchmarks.detection.induced.pairs import Half, pairs

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.detection.authored import DEVELOPMENT_SEEDS, TEST_SEEDS
+from benchmarks.detection.authored.suite import DEVELOPMENT_SEEDS, TEST_SEEDS
 from benchmarks.detection.forecast.fitting import as_json, fit, predict
 from benchmarks.detection.forecast.reliability import diagram
 from benchmarks.detection.forecast.report import (

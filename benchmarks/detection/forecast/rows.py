@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run
+from benchmarks.detection.authored.suite import benign_kinds, displacement_kinds, failure_kinds, make_run
 from benchmarks.detection.candidates.engine import without_pairs
 from benchmarks.detection.induced.pairs import pairs
 from benchmarks.detection.runs import Group, LabelledRun

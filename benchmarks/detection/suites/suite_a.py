@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.detection.authored import (
+from benchmarks.detection.authored.suite import (
     benign_kinds,
     chosen_seeds,
     displacement_kinds,

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.detection.authored import (
+from benchmarks.detection.authored import benign, displacement, failures
+from benchmarks.detection.authored.suite import (
     DEVELOPMENT_SEEDS,
-    benign,
     benign_kinds,
-    displacement,
     displacement_kinds,
     failure_kinds,
-    failures,
     generator_hash,
 )
 from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD

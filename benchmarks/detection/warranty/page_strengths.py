@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from benchmarks.detection.authored import TEST_SEEDS, benign_kinds, displacement_kinds, failure_kinds, make_run
+from benchmarks.detection.authored.suite import TEST_SEEDS, benign_kinds, displacement_kinds, failure_kinds, make_run
 from benchmarks.detection.runs import Group, LabelledRun
 from benchmarks.detection.suites.real_logs.by_repository import repository
 from benchmarks.detection.suites.real_logs.corpus import labelled_corpus

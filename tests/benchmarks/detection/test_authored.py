@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.detection.authored import (
+from benchmarks.detection.authored.latent import collapse_step
+from benchmarks.detection.authored.noise import HORIZON, ar1, unit_noise
+from benchmarks.detection.authored.suite import (
     DEVELOPMENT_SEEDS,
     TEST_SEEDS,
     benign_kinds,
@@ -13,8 +15,6 @@ from benchmarks.detection.authored import (
     make_run,
     make_twins,
 )
-from benchmarks.detection.authored.latent import collapse_step
-from benchmarks.detection.authored.noise import HORIZON, ar1, unit_noise
 
 PAIRED = "entropy/paired_delta"
 ALL_KINDS = [*benign_kinds(), *displacement_kinds(), *failure_kinds()]

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.detection import cadences
-from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, make_run
+from benchmarks.detection.authored.suite import benign_kinds, displacement_kinds, failure_kinds, make_run
 from benchmarks.detection.cadences import AS_AUTHORED, HALF, MIXED, main, thin
 
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from benchmarks.detection.authored import displacement_kinds, failure_kinds, fault_kinds, make_fault
+from benchmarks.detection.authored.suite import displacement_kinds, failure_kinds, fault_kinds, make_fault
 from benchmarks.detection.causes import cases
 from benchmarks.detection.causes.__main__ import main
 from benchmarks.detection.causes.cases import Case, Twin

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks.detection import main
-from benchmarks.detection.authored import make_run
+from benchmarks.detection.authored.suite import make_run
 from benchmarks.detection.candidates.engine import ENGINE, ENGINE_STANDARD, engines, restart_mismatches, without_pairs
 
 

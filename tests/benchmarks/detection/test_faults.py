@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.detection.authored import benign_kinds, displacement_kinds, failure_kinds, fault_kinds, make_fault
 from benchmarks.detection.authored.groups import all_correct, all_marked
+from benchmarks.detection.authored.suite import benign_kinds, displacement_kinds, failure_kinds, fault_kinds, make_fault
 from benchmarks.detection.runs import Group
 
 

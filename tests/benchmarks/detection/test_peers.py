@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.detection.authored import make_run
+from benchmarks.detection.authored.suite import make_run
 from benchmarks.detection.candidates import peers
 from benchmarks.detection.candidates.peers import peer_traces
 from benchmarks.detection.command import PEERS
