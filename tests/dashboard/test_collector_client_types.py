@@ -8,6 +8,7 @@ import typing
 import pytest
 
 from dashboard.collector_client import types as api_types
+from dashboard.components.page_frame import LONGEST_NOTE
 from dashboard.components.run.labels import LONGEST_NOTES, LONGEST_TAG, LONGEST_TITLE, MOST_TAGS
 
 MODULES = [
@@ -65,7 +66,7 @@ def test_a_type_of_the_dashboard_is_the_apis_of_the_same_name(own, schemas):
         assert kinds(theirs[name], schemas) <= allowed(hint), name
 
 
-def test_the_form_of_labels_has_the_limits_of_the_api(schemas):
+def test_the_forms_of_labels_and_of_a_shown_view_have_the_limits_of_the_api(schemas):
     """The dashboard names a tag that is too long before the API refuses it by its number."""
     labels = schemas["RunLabels"]["properties"]
     title, notes = (
@@ -73,3 +74,4 @@ def test_the_form_of_labels_has_the_limits_of_the_api(schemas):
     )
     assert (title["maxLength"], notes["maxLength"]) == (LONGEST_TITLE, LONGEST_NOTES)
     assert (labels["tags"]["items"]["maxLength"], labels["tags"]["maxItems"]) == (LONGEST_TAG, MOST_TAGS)
+    assert schemas["ViewToShow"]["properties"]["note"]["maxLength"] == LONGEST_NOTE
