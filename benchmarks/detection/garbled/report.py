@@ -16,25 +16,25 @@ from benchmarks.detection.scoring.intervals import clopper_pearson
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation
 
-__all__ = ["authored", "recorded", "verdicts"]
+__all__ = ["authored", "recorded", "text_findings"]
 
 KINDS = frozenset({"garbled_text", "repetition"})
 WITHIN = (5, 10, 20)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TextFinding:
     """A finding about the text of a step, with the name that the engine gives it."""
 
     step: int
     form: str
 
 
-def verdicts(observations: Iterable[Observation]) -> list[Verdict]:
+def text_findings(observations: Iterable[Observation]) -> list[TextFinding]:
     """Run the engine, and return its findings about the text: repetition is a loop whichever rule found it."""
     engine = Engine()
     return [
-        Verdict(row.step, str(finding.evidence.get("form", "loop")))
+        TextFinding(row.step, str(finding.evidence.get("form", "loop")))
         for row in observations
         for finding in engine.update(row).findings
         if finding.kind in KINDS
@@ -45,7 +45,7 @@ def authored(first: int, runs: int) -> list[Table]:
     """Return how soon each form is found and named on authored runs, and how often healthy ones are warned."""
     made = {kind: [make_run(kind, first + number) for number in range(runs)] for kind in (*FAILURES, *HEALTHY)}
     failing = [_failing_row(kind, [_detected(run) for run in made[kind]]) for kind in FAILURES]
-    healthy = [_healthy_row(kind, [bool(verdicts(run.observations)) for run in made[kind]]) for kind in HEALTHY]
+    healthy = [_healthy_row(kind, [bool(text_findings(run.observations)) for run in made[kind]]) for kind in HEALTHY]
     return [
         Table(title=f"Authored failures, seeds {first} to {first + runs - 1}", header=FAILING, rows=failing),
         Table(title="Authored healthy runs", header=HEALTHY_HEADER, rows=healthy),
@@ -62,11 +62,15 @@ def recorded(folder: Path, seeds: Sequence[int]) -> list[Table]:
         form = "gibberish" if name == "temperature 3" else form
         observed = [_observations(own, variants[name]) for own, variants, _ in runs]
         if form is None:
-            healthy.append(_healthy_row(f"{name}, from step {runs[0][2]}", [bool(verdicts(seen)) for seen in observed]))
+            healthy.append(
+                _healthy_row(f"{name}, from step {runs[0][2]}", [bool(text_findings(seen)) for seen in observed])
+            )
         else:
-            found = [_first(verdicts(seen), onset, form) for seen, (_, _, onset) in zip(observed, runs, strict=True)]
+            found = [
+                _first(text_findings(seen), onset, form) for seen, (_, _, onset) in zip(observed, runs, strict=True)
+            ]
             rows.append(_failing_row(name, found))
-    own = [bool(verdicts(_observations(each, {}))) for each, _, _ in runs]
+    own = [bool(text_findings(_observations(each, {}))) for each, _, _ in runs]
     healthy.insert(0, _healthy_row("as recorded", own))
     title = f"Recorded responses of the reference trainer, garbled; seeds {', '.join(map(str, seeds))}"
     return [
@@ -91,16 +95,16 @@ HEALTHY_HEADER = ("responses", "runs warned", "95 %")
 
 def _detected(run: GarbledRun) -> Detected:
     assert run.onset is not None  # noqa: S101 - a failure has one
-    return _first(verdicts(run.observations), run.onset, run.form)
+    return _first(text_findings(run.observations), run.onset, run.form)
 
 
-def _first(found: Sequence[Verdict], onset: int, form: str | None) -> Detected:
-    before = any(verdict.step < onset for verdict in found)
-    after = [verdict for verdict in found if verdict.step >= onset]
+def _first(found: Sequence[TextFinding], onset: int, form: str | None) -> Detected:
+    before = any(finding.step < onset for finding in found)
+    after = [finding for finding in found if finding.step >= onset]
     if not after:
         return None, False, before
     opened = after[0].step
-    return opened - onset, form in {verdict.form for verdict in after if verdict.step <= opened + WITHIN[0]}, before
+    return opened - onset, form in {finding.form for finding in after if finding.step <= opened + WITHIN[0]}, before
 
 
 def _failing_row(name: str, found: Sequence[Detected]) -> list[str]:

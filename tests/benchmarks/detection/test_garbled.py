@@ -9,7 +9,7 @@ from benchmarks.detection.garbled.authored import FAILURES, HEALTHY, make_run
 from benchmarks.detection.garbled.garbling import GARBLINGS
 from benchmarks.detection.garbled.loops import compare
 from benchmarks.detection.garbled.record import RECORDINGS
-from benchmarks.detection.garbled.report import recorded, verdicts
+from benchmarks.detection.garbled.report import recorded, text_findings
 from benchmarks.detection.results_page.tables import as_markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "detectors" / "garbled_text.md"
@@ -44,7 +44,7 @@ def test_an_authored_run_is_the_same_every_time_and_healthy_until_its_onset():
     """The seed is all that decides, and no run of this seed is found before its text is garbled."""
     first, again = (make_run("language, sudden", 3) for _ in range(2))
     assert repr(first.observations) == repr(again.observations)
-    found = verdicts(first.observations)
+    found = text_findings(first.observations)
     assert first.onset is not None
     assert found[0].step in range(first.onset, first.onset + 6)
     assert found[0].form == first.form == "language"
