@@ -7,8 +7,8 @@ from pathlib import Path
 
 from benchmarks.detection.authored.suite import chosen_seeds, generator_hash
 from benchmarks.detection.causes.cases import authored_cases, induced_cases, twins
+from benchmarks.detection.causes.openings import MOST_ROWS
 from benchmarks.detection.causes.tables import alert_kinds, answers, cause_table, confusion, run_kinds, twin_table
-from benchmarks.detection.causes.verdicts import MOST_ROWS
 from benchmarks.detection.command import BLOCKS, SUSPECTS, add_suite_a_options
 from benchmarks.detection.induced.pairs import CHANNELS, Half
 from benchmarks.detection.induced.record import RECORDINGS

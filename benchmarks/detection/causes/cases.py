@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.detection.authored.suite import displacement_kinds, failure_kinds, fault_kinds, make_fault, make_run
 from benchmarks.detection.causes.known import LEFT_OUT
-from benchmarks.detection.causes.verdicts import Alert, opened_alerts
+from benchmarks.detection.causes.openings import AlertOpening, opened_alerts
 from benchmarks.detection.induced.pairs import Half, pairs
 from benchmarks.detection.runs import LabelledRun
 
@@ -25,7 +25,7 @@ class Case:
     """
 
     kind: str
-    alerts: Sequence[Alert]
+    alerts: Sequence[AlertOpening]
     half: Half | None = None
 
 
@@ -34,7 +34,7 @@ class Twin:
     """The alerts of a healthy twin of a fault, all of them false."""
 
     fault: str
-    alerts: Sequence[Alert]
+    alerts: Sequence[AlertOpening]
 
 
 def authored_cases(seeds: Sequence[int], *, workers: int) -> list[Case]:
@@ -66,5 +66,5 @@ def _twin(kind: str, seed: int) -> Twin:
     return Twin(kind.partition("-")[0], opened_alerts(make_fault(kind, seed)[1].observations))
 
 
-def _alerts(run: LabelledRun) -> list[Alert]:
+def _alerts(run: LabelledRun) -> list[AlertOpening]:
     return opened_alerts(run.observations, run.truth.onset or 0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.detection.causes.cases import Case, Twin
 from benchmarks.detection.causes.known import KNOWN, LEFT_OUT, known_cause
-from benchmarks.detection.causes.verdicts import MEASURES, MOST_ROWS, Naming, name_suspects
+from benchmarks.detection.causes.openings import MEASURES, MOST_ROWS, Naming, name_suspects
 from benchmarks.detection.results_page.tables import Table, count_of
 from monitor_server.detection.protocol import Severity
 from monitor_server.detection.suspects import Suspect, suspect_of

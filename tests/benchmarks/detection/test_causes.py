@@ -9,8 +9,8 @@ from benchmarks.detection.causes import cases
 from benchmarks.detection.causes.__main__ import main
 from benchmarks.detection.causes.cases import Case, Twin
 from benchmarks.detection.causes.known import KNOWN, LEFT_OUT, known_cause
+from benchmarks.detection.causes.openings import MOST_ROWS, AlertOpening, name_suspects, opened_alerts
 from benchmarks.detection.causes.tables import alert_kinds, answers, confusion, run_kinds, twin_table
-from benchmarks.detection.causes.verdicts import MOST_ROWS, Alert, name_suspects, opened_alerts
 from benchmarks.detection.induced.failures import FAILURES
 from benchmarks.detection.induced.record import RECORDINGS
 from monitor_server.detection.protocol import Severity
@@ -21,7 +21,7 @@ INFO, WARNING, CRITICAL = Severity
 
 def alert(row, kind, severity=WARNING, suspect=Suspect.POLICY, *, is_new=True):
     """Return an alert."""
-    return Alert(row, kind, severity, suspect, is_new)
+    return AlertOpening(row, kind, severity, suspect, is_new)
 
 
 RATE = Case(

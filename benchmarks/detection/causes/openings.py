@@ -8,14 +8,14 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Finding, Observation, Severity
 from monitor_server.detection.suspects import Suspect, doubts, suspect_of
 
-__all__ = ["MEASURES", "MOST_ROWS", "Alert", "Naming", "name_suspects", "opened_alerts"]
+__all__ = ["MEASURES", "MOST_ROWS", "AlertOpening", "Naming", "name_suspects", "opened_alerts"]
 
 MOST_ROWS = 40  # after the onset, within which the suspect of most alerts is counted
 MEASURES = ("first part named", "first warning", "first page", f"most alerts within {MOST_ROWS} rows")
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
+class AlertOpening:
     """An alert that opens, or that becomes more severe.
 
     Attributes:
@@ -43,7 +43,7 @@ class Naming:
     rows: int
 
 
-def opened_alerts(observations: Sequence[Observation], onset: int = 0) -> list[Alert]:
+def opened_alerts(observations: Sequence[Observation], onset: int = 0) -> list[AlertOpening]:
     """Run the engine over a run, and return each alert that opens or becomes more severe from the onset on.
 
     They are in the order of rows, which count from the first row at or after the step of the onset. Of the alerts of a
@@ -65,12 +65,12 @@ def opened_alerts(observations: Sequence[Observation], onset: int = 0) -> list[A
         for finding in changed:
             suspect = Suspect.INSTRUMENT if doubts(finding.kind, now) else suspect_of(finding.kind)
             is_new = finding.kind not in held
-            alerts.append(Alert(row - begin, finding.kind, finding.severity, suspect, is_new))
+            alerts.append(AlertOpening(row - begin, finding.kind, finding.severity, suspect, is_new))
         held = now
     return [alert for alert in alerts if alert.row >= 0]
 
 
-def name_suspects(alerts: Sequence[Alert]) -> list[Naming | None]:
+def name_suspects(alerts: Sequence[AlertOpening]) -> list[Naming | None]:
     """Return what the alerts since the onset name by each of `MEASURES`; None where there is no such alert.
 
     The first part that is named is that of the first alert of any severity whose suspect is not unknown. The suspect of
@@ -91,7 +91,7 @@ def name_suspects(alerts: Sequence[Alert]) -> list[Naming | None]:
     ]
 
 
-def _first(alerts: Iterable[Alert]) -> Naming | None:
+def _first(alerts: Iterable[AlertOpening]) -> Naming | None:
     alert = next(iter(alerts), None)
     return None if alert is None else Naming(alert.suspect, alert.kind, alert.row)
 
