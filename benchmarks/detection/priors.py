@@ -26,7 +26,7 @@ from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Observation, Severity
 from monitor_server.importers.corpus import read_meta
 
-__all__ = ["Prior", "Variant", "learn", "main", "prepend", "trainer_of"]
+__all__ = ["Prior", "PriorVariant", "learn", "main", "prepend", "trainer_of"]
 
 OWN_ROWS = 2  # of the run, around which the rows of the prior lie; no alarm counts in them
 FIRST_ROWS = 12  # of a healthy run, which show how noisy first rows are, drift included
@@ -48,7 +48,7 @@ Prior = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class PriorVariant:
     """A prior: of how many rows, whose noise, and how many times it. No rows: as shipped."""
 
     rows: int = 0
@@ -64,9 +64,9 @@ class Variant:
 
 
 VARIANTS = (
-    Variant(),
+    PriorVariant(),
     *(
-        Variant(rows=rows, by_trainer=by_trainer, times=times)
+        PriorVariant(rows=rows, by_trainer=by_trainer, times=times)
         for by_trainer in (False, True)
         for rows in (4, 8, 16)
         for times in (1.0, 2.0)
@@ -75,7 +75,7 @@ VARIANTS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PriorOutcome:
     """The result of a run: whether a warning opened, and its rows before the event (None: not in time)."""
 
     repository: str
@@ -138,7 +138,7 @@ def _noise(observations: Sequence[Observation]) -> dict[str, float]:
     return noises
 
 
-def prepend(observations: Sequence[Observation], prior: Prior, variant: Variant) -> list[Observation]:
+def prepend(observations: Sequence[Observation], prior: Prior, variant: PriorVariant) -> list[Observation]:
     """Return the rows of a run after those of a prior, which are at the quantiles of a normal distribution."""
     rows = variant.rows
     if not rows or len(observations) < OWN_ROWS:
@@ -161,7 +161,7 @@ def prepend(observations: Sequence[Observation], prior: Prior, variant: Variant)
     return [*before, *observations]
 
 
-def _outcome(run: LabelledRun, prior: Prior, variant: Variant) -> Outcome:
+def _outcome(run: LabelledRun, prior: Prior, variant: PriorVariant) -> PriorOutcome:
     engine, event, is_cut = Engine(), run.truth.collapse, len(run.observations) > SHORT_ROWS
     own = run.observations[:SHORT_ROWS]
     at = None if event is None else int(np.searchsorted([row.step for row in own], event))
@@ -173,7 +173,7 @@ def _outcome(run: LabelledRun, prior: Prior, variant: Variant) -> Outcome:
             alarmed.append(row)
     in_time = [] if at is None else [row for row in alarmed if at - LEAD_ROWS <= row <= at + WARN_SLACK]
     lead = None if at is None or not in_time or in_time[0] > at else at - in_time[0]
-    return Outcome(
+    return PriorOutcome(
         repository=repository(run.name),
         is_event=event is not None,
         is_cut=is_cut,
@@ -183,9 +183,9 @@ def _outcome(run: LabelledRun, prior: Prior, variant: Variant) -> Outcome:
     )
 
 
-def _outcomes(runs: Sequence[tuple[str, LabelledRun]]) -> dict[Variant, list[Outcome]]:
+def _outcomes(runs: Sequence[tuple[str, LabelledRun]]) -> dict[PriorVariant, list[PriorOutcome]]:
     """Return the outcome of every variant on every short run, each with a prior made without the run's repository."""
-    outcomes: dict[Variant, list[Outcome]] = {variant: [] for variant in VARIANTS}
+    outcomes: dict[PriorVariant, list[PriorOutcome]] = {variant: [] for variant in VARIANTS}
     healthy = [(trainer, run) for trainer, run in runs if run.truth.group is Group.BENIGN]
     for left_out in sorted({repository(run.name) for _, run in runs}):
         priors = learn((trainer, run) for trainer, run in healthy if repository(run.name) != left_out)
@@ -198,8 +198,8 @@ def _outcomes(runs: Sequence[tuple[str, LabelledRun]]) -> dict[Variant, list[Out
     return outcomes
 
 
-def _chosen(outcomes: Mapping[Variant, Sequence[Outcome]], left_out: str) -> Variant:
-    def merit(variant: Variant) -> tuple[bool, int, int]:
+def _chosen(outcomes: Mapping[PriorVariant, Sequence[PriorOutcome]], left_out: str) -> PriorVariant:
+    def merit(variant: PriorVariant) -> tuple[bool, int, int]:
         kept = [outcome for outcome in outcomes[variant] if outcome.repository != left_out]
         negatives = [outcome.warned for outcome in kept if not outcome.is_event]
         found = sum(outcome.lead is not None for outcome in kept) + sum(outcome.by_slack for outcome in kept)
@@ -208,7 +208,7 @@ def _chosen(outcomes: Mapping[Variant, Sequence[Outcome]], left_out: str) -> Var
     return max(VARIANTS, key=merit)
 
 
-def _section(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Section:
+def _section(outcomes: Mapping[PriorVariant, Sequence[PriorOutcome]]) -> Section:
     rows = [_row(str(variant), found) for variant, found in outcomes.items()]
     applied = []
     for name in sorted({outcome.repository for outcome in outcomes[VARIANTS[0]]}):
@@ -232,7 +232,7 @@ def _section(outcomes: Mapping[Variant, Sequence[Outcome]]) -> Section:
     )
 
 
-def _row(name: str, outcomes: Sequence[Outcome]) -> list[str]:
+def _row(name: str, outcomes: Sequence[PriorOutcome]) -> list[str]:
     events = [outcome for outcome in outcomes if outcome.is_event]
     short, cut = ([o.warned for o in outcomes if not o.is_event and o.is_cut is is_cut] for is_cut in (False, True))
     before = [outcome.lead is not None for outcome in events]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.detection.priors import Variant, learn, main, prepend, trainer_of
+from benchmarks.detection.priors import PriorVariant, learn, main, prepend, trainer_of
 from benchmarks.detection.runs import Group, LabelledRun, Truth
 from monitor_server.detection.protocol import Observation
 
@@ -30,14 +30,14 @@ def test_each_repository_counts_once_in_a_prior():
 def test_the_rows_of_a_prior_lie_around_the_first_two():
     """Their mean is that of rows 1 and 2, their spread that of the prior, and the run's own rows follow unchanged."""
     own = run("a__1", [2.0, 4.0, 9.0]).observations
-    rows = prepend(own, {"grad/norm": 0.1, "kl/ref": 0.5}, Variant(rows=16, times=2.0))
+    rows = prepend(own, {"grad/norm": 0.1, "kl/ref": 0.5}, PriorVariant(rows=16, times=2.0))
     assert rows[16:] == list(own)
     assert [row.step for row in rows] == list(range(-15, 4))
     values = [row.signals["grad/norm"] for row in rows[:16]]
     assert np.mean(values) == pytest.approx(3.0)
     assert np.std(values) == pytest.approx(2 * 0.1 * 3.0, rel=0.1)
     assert "kl/ref" not in rows[0].signals
-    assert prepend(own, {"grad/norm": 0.1}, Variant()) == list(own)
+    assert prepend(own, {"grad/norm": 0.1}, PriorVariant()) == list(own)
 
 
 def test_a_trainer_is_known_by_the_names_of_its_metrics():
