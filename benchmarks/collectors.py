@@ -6,13 +6,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
 import urllib3
 
-__all__ = ["ROOT", "collector"]
+__all__ = ["ROOT", "collector", "wait_until_served"]
 
 ROOT = Path(__file__).parents[1]
 READY_SECONDS = 30.0
@@ -38,18 +38,28 @@ def collector(database: Path, environment: Mapping[str, str] = MappingProxyType(
             address = re.search(r"http://[\w.:]+", process.stdout.readline() if process.stdout else "")
             if address is None:
                 raise RuntimeError("the collector did not start; see its message above")
-            _wait_until_ready(address[0])
+            wait_until_served(f"{address[0]}/readyz", lambda: process.poll() is None)
             yield address[0], process.pid
         finally:
             process.terminate()
 
 
-def _wait_until_ready(url: str) -> None:
-    deadline = time.monotonic() + READY_SECONDS
+def wait_until_served(url: str, is_running: Callable[[], bool], *, seconds: float = READY_SECONDS) -> None:
+    """Wait until an address answers with success.
+
+    Args:
+        url: The address.
+        is_running: Whether its server runs still.
+        seconds: The longest time to wait.
+
+    Raises:
+        RuntimeError: If the server ends, or if it does not answer in time.
+    """
+    deadline = time.monotonic() + seconds
     with urllib3.PoolManager(retries=False, timeout=5) as pool:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and is_running():
             with contextlib.suppress(urllib3.exceptions.HTTPError):
-                if pool.request("GET", f"{url}/readyz").status == 200:  # noqa: PLR2004 - HTTP's number for success
+                if pool.request("GET", url).status == 200:  # noqa: PLR2004 - HTTP's number for success
                     return
             time.sleep(0.05)
-    raise RuntimeError(f"the collector at {url} must be ready within {READY_SECONDS:.0f} s; see its message above")
+    raise RuntimeError(f"{url} must answer within {seconds:.0f} s; see the server's message above")

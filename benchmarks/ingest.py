@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 import urllib3
 
+from benchmarks.collectors import wait_until_served
 from benchmarks.healthy_signals import healthy_steps
 from trainer_hooks import wire
 
@@ -74,21 +75,10 @@ def process(command: list[str], port: int) -> Iterator[str]:
     environment = os.environ | {"RLVITALS_DASHBOARD": "", "RLVITALS_LOG_LEVEL": "error"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
         try:
-            deadline = time.monotonic() + 300
-            while not _answers(url):
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise RuntimeError(f"{command} does not answer at {url}")
-                time.sleep(0.05)
+            wait_until_served(f"{url}/readyz", lambda: process.poll() is None, seconds=300)
             yield url
         finally:
             process.terminate()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return urllib3.request("GET", f"{url}/readyz", retries=False).status == 200  # noqa: PLR2004 - success
-    except urllib3.exceptions.HTTPError:
-        return False
 
 
 def rate(url: str, senders: int, seconds: float, *, label: str, batches_a_second: float | None = None) -> float:

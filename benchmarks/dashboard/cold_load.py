@@ -14,7 +14,8 @@ from dash import Dash, dcc, html
 from fastapi import FastAPI
 from playwright.sync_api import Browser
 
-from benchmarks.dashboard.collector import PORT, SIGNALS, URL, feed, feed_long, wait_until_projected, wait_until_served
+from benchmarks.collectors import wait_until_served
+from benchmarks.dashboard.collector import PORT, SIGNALS, URL, feed, feed_long, wait_until_projected
 from benchmarks.dashboard.page_metrics import page_metrics
 
 __all__ = ["measure_fleet", "measure_long_run"]
@@ -125,7 +126,7 @@ def _bare_dash(count: int, steps: int) -> Iterator[str]:
     thread = threading.Thread(target=running.run)
     thread.start()
     try:
-        wait_until_served(f"http://127.0.0.1:{PORT + 1}/")
+        wait_until_served(f"http://127.0.0.1:{PORT + 1}/", thread.is_alive)
         yield f"http://127.0.0.1:{PORT + 1}/"
     finally:
         running.should_exit = True

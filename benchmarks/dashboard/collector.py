@@ -6,21 +6,21 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
+from benchmarks.collectors import wait_until_served
 
 __all__ = [
     "PORT",
     "SIGNALS",
     "URL",
-    "collector",
     "feed",
     "feed_long",
     "newest_steps",
+    "served_dashboard",
     "wait_until_projected",
-    "wait_until_served",
 ]
 
 PORT = 8699
@@ -29,31 +29,17 @@ SIGNALS = ("likelihood/correct", "likelihood/incorrect", "reward/mean", "grad/no
 
 
 @contextmanager
-def collector() -> Iterator[int]:
-    """Run a collector with its dashboard on an empty store; give its process."""
+def served_dashboard() -> Iterator[int]:
+    """Run a collector with its dashboard on an empty store; give its process id."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {"RLVITALS_DATABASE_URL": f"sqlite:///{folder}/bench.db", "RLVITALS_PORT": str(PORT)}
         server = subprocess.Popen([sys.executable, "-m", "monitor_server", "serve"], env=environment)
         try:
-            wait_until_served(f"{URL}/readyz")
+            wait_until_served(f"{URL}/readyz", lambda: server.poll() is None, seconds=60)
             yield server.pid
         finally:
             server.terminate()
             server.wait()
-
-
-def wait_until_served(url: str) -> None:
-    """Wait until an address answers, for a minute at most."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            urllib.request.urlopen(url).close()  # noqa: S310 - our own address
-        except urllib.error.URLError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
-        else:
-            return
 
 
 def feed(run: str, first: int, last: int, signals: Sequence[str] = SIGNALS) -> str:

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.conditions import conditions
 from benchmarks.dashboard.cold_load import measure_fleet, measure_long_run
-from benchmarks.dashboard.collector import collector
+from benchmarks.dashboard.collector import served_dashboard
 from benchmarks.dashboard.open_page import measure_live, measure_memory
 from benchmarks.writing import write_whole
 
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("left out, because chromium is not installed: apt-get install chromium")
         return 0
     asked.keep.mkdir(parents=True, exist_ok=True)
-    with collector() as server, sync_playwright() as playwright:
+    with served_dashboard() as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for name, measure in TABLES.items():
             file = asked.keep / f"{name}.md"

@@ -10,7 +10,7 @@ from benchmarks.healthy_signals import healthy_levels
 from benchmarks.ingest import process
 from benchmarks.service.databases import NewDatabase, stored_bytes
 from benchmarks.service.processor_time import cpu_seconds, listener
-from benchmarks.service.throughput import PORT, collector
+from benchmarks.service.throughput import PORT, collector_command
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
@@ -37,7 +37,7 @@ def chart_table(kinds: dict[str, NewDatabase], *, sizes: tuple[tuple[int, int], 
             url = create()
             fill(url, steps, signals)
             size = stored_bytes(url) / steps / signals
-            with process(collector(url), PORT) as server:
+            with process(collector_command(url), PORT) as server:
                 for read in (1, min(6, signals)):
                     cpu, taken = _cost(server, list(healthy_levels(signals))[:read])
                     what = "1 signal" if read == 1 else f"{read} signals"

@@ -20,7 +20,7 @@ from benchmarks.service.charts import fill
 from benchmarks.service.core import Core
 from benchmarks.service.databases import NewDatabase
 from benchmarks.service.processor_time import listener
-from benchmarks.service.throughput import PORT, collector
+from benchmarks.service.throughput import PORT, collector_command
 from monitor_server.store.database import Store
 from trainer_hooks import wire
 
@@ -45,11 +45,11 @@ def large_table(kinds: dict[str, NewDatabase], *, steps: int, runs: int) -> str:
         long_url, many_url = create(), create()
         fill(long_url, steps, SIGNALS)
         _fill_project(many_url, runs)
-        with process(collector(long_url), PORT) as url:
+        with process(collector_command(long_url), PORT) as url:
             run = f"{url}/api/v1/runs/r"
             rows.append(_row(kind, "export the run as JSON lines", url, partial(_read, f"{run}/export", steps)))
             rows.append(_row(kind, "delete the run", url, partial(_delete, run, long_url)))
-        with process(collector(many_url), PORT) as url:
+        with process(collector_command(many_url), PORT) as url:
             project, whole = f"{url}/api/v1/projects/default", f"{url}/api/v1/export?project=default"
             rows.append(_row(kind, "export the project", url, partial(_read, whole, runs * STEPS_OF_EACH)))
             rows.append(_row(kind, "delete the project", url, partial(_delete, project, many_url)))

@@ -42,7 +42,7 @@ DRAIN_SECONDS = 600.0
 STEPS_BEFORE = (520, 620)
 
 
-def collector(url: str, *, port: int = PORT, role: str = "all") -> list[str]:
+def collector_command(url: str, *, port: int = PORT, role: str = "all") -> list[str]:
     """Return the command of a collector on a database."""
     serve = [sys.executable, "-m", "monitor_server", "serve", "--port", str(port), "--role", role]
     return [*serve, "--database", url]
@@ -58,7 +58,7 @@ def ingest_table(kinds: dict[str, NewDatabase], *, seconds: float, rounds: int, 
         found[BARE].append(ceiling)
         costs.setdefault(BARE, []).append(cost)
         for (kind, create), (role, label) in product(kinds.items(), ROLES.items()):
-            stored, cost = _measured(collector(create(), role=role), seconds, label=f"round-{number}")
+            stored, cost = _measured(collector_command(create(), role=role), seconds, label=f"round-{number}")
             name = f"rlvitals, {kind}{label}"
             found.setdefault(name, []).append(stored)
             ratios.setdefault(name, []).append(stored / ceiling)
@@ -200,7 +200,7 @@ def _drained(url: str, *, steps: int, count: int) -> float:
     _fill(core, steps=steps, runs=SHARED_RUNS)
     with contextlib.ExitStack() as stack:
         for port in range(PORT, PORT + count):
-            stack.enter_context(process(collector(url, port=port, role="projector"), port))
+            stack.enter_context(process(collector_command(url, port=port, role="projector"), port))
         begin, waiting = time.perf_counter(), _waiting_records(core)
         while left := _waiting_records(core):
             if time.perf_counter() - begin > DRAIN_SECONDS:
@@ -228,7 +228,7 @@ def lag_table(kinds: dict[str, NewDatabase], *, seconds: float) -> str:
     for kind, create in kinds.items():
         capacity = projector_speed(create(), steps=1_600, clock=time.perf_counter)
         wanted = capacity / 2
-        with process(collector(create()), PORT) as url:
+        with process(collector_command(create()), PORT) as url:
             lags, got = _lags(url, wanted, seconds)
         highest[kind] = max(lags)
         rows.append(f"| {kind} | {capacity:,.0f} | {got:,.0f} | {median(lags):.2f} s | {highest[kind]:.2f} s |")
