@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from benchmarks.attacks import ATTACKS
+from benchmarks.attacks.attack_kinds import ATTACKS
 from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from tests.http_serving import serving_requests

@@ -1,108 +1,31 @@
-"""The answer times of a healthy trainer while a client attacks the collector: ``python -m benchmarks.attacks``.
+"""The attacks, by name: each goes on until it is told to end."""
 
-The collector is a real `rlvitals serve` on SQLite in another process. One healthy client sends a batch of one step with
-60 scalars twenty times a second, over a connection that it keeps. The table has the median, the 99th percentile and the
-largest of its answer times, first without and then with each attack, the 99th percentile as a multiple of the one
-without, and the most memory that the collector has held by then. With several rounds, all attacks and no attack take
-turns. If the client is refused, or an attack is refused that should get in, the benchmark ends with an error, because
-refusals are quick.
-"""
-
-import argparse
 import contextlib
 import random
 import socket
-import sys
-import tempfile
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from pathlib import Path
 
 import msgspec
-import numpy as np
 import urllib3
 import zstandard
 
-from benchmarks.collectors import collector
+from benchmarks.attacks.batches import HEADERS, batch, send
 from trainer_hooks import wire
 
-__all__ = ["main"]
+__all__ = ["ATTACKS", "Attack"]
 
-NAMES = [f"signal/{place}" for place in range(60)]
-INTERVAL_SECONDS = 0.05
 MEBIBYTE = 1024 * 1024
-HEADERS = {"Content-Type": wire.MSGPACK}
 TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 Attack = Callable[[str, threading.Event], None]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attacks", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=8.0, help="how long each attack lasts")
-    parser.add_argument("--rounds", type=int, default=1, help="how often everything is measured")
-    parser.add_argument("--only", help="part of the name of the attacks to run")
-    given = parser.parse_args(arguments)
-    chosen = [name for name in ATTACKS if not given.only or given.only in name]
-    times: dict[str, list[float]] = {name: [] for name in (ALONE, *chosen)}
-    peaks = dict.fromkeys(times, 0.0)
-    for _ in range(given.rounds):
-        for name in times:
-            with tempfile.TemporaryDirectory() as folder, collector(Path(folder) / "attacked.db") as (url, process_id):
-                times[name] += _healthy(url, ATTACKS.get(name, _nothing), given.seconds)
-                peaks[name] = max(peaks[name], _peak_mebibytes(process_id))
-    _print_table(times, peaks)
-    return 0
-
-
-def _print_table(times: Mapping[str, Sequence[float]], peaks: Mapping[str, float]) -> None:
-    print(
-        f"{'beside':<58} {'answers':>8} {'p50 ms':>7} {'p99 ms':>7} {'max ms':>7} {'p99 / alone':>12} {'peak MiB':>9}"
-    )
-    alone = np.quantile(times[ALONE], 0.99)
-    for name, seconds in times.items():
-        p50, p99 = np.quantile(seconds, 0.5), np.quantile(seconds, 0.99)
-        print(
-            f"{name:<58} {len(seconds):>8} {1000 * p50:>7.0f} {1000 * p99:>7.0f} {1000 * max(seconds):>7.0f} "
-            f"{p99 / alone:>12.2f} {peaks[name]:>9.0f}"
-        )
-
-
-def _healthy(url: str, attack: Attack, seconds: float) -> list[float]:
-    """Send the healthy client's batches while the attack lasts, and return how long each answer took, in seconds."""
-    times: list[float] = []
-    ends = threading.Event()
-    with ThreadPoolExecutor(1) as threads, urllib3.PoolManager(maxsize=1, timeout=60, retries=False) as pool:
-        for step in range(20):
-            _send(pool, url, _batch("healthy", [_record(step)]))
-        attacked = threads.submit(attack, url, ends)
-        begin, step = time.monotonic(), 20
-        try:
-            while time.monotonic() - begin < seconds and not attacked.done():
-                sent = time.perf_counter()
-                _send(pool, url, _batch("healthy", [_record(step)]))
-                times.append(time.perf_counter() - sent)
-                step += 1
-                time.sleep(max(0.0, INTERVAL_SECONDS - times[-1]))
-        finally:
-            ends.set()
-        attacked.result()
-    return times
-
-
-def _nothing(url: str, ends: threading.Event) -> None:
-    """Attack nothing."""
-    del url
-    ends.wait()
-
-
 def _many_at_once(url: str, ends: threading.Event) -> None:
     """Send batches of 10,000 records, one after the other."""
-    _repeat(url, ends, lambda turn: _batch(f"many-{turn}", [_small(step) for step in range(10_000)]))
+    _repeat(url, ends, lambda turn: batch(f"many-{turn}", [_small(step) for step in range(10_000)]))
 
 
 def _waiting_steps(url: str, ends: threading.Event) -> None:
@@ -111,7 +34,7 @@ def _waiting_steps(url: str, ends: threading.Event) -> None:
         for rank in (0, 1):
             for begin in range(0, 30_000, 10_000):
                 records = [_small(step) for step in range(begin, begin + 10_000)]
-                _send(pool, url, _batch("waiting", records, rank=rank, world_size=2))
+                send(pool, url, batch("waiting", records, rank=rank, world_size=2))
                 if ends.is_set():
                     return
 
@@ -134,14 +57,14 @@ def _expanding_config(url: str, ends: threading.Event) -> None:
 def _largest_config(url: str, ends: threading.Event) -> None:
     """Send the largest configuration that is allowed, in a new attempt each time."""
     config = {"values": ["x" * 10] * 9_000}
-    _repeat(url, ends, lambda turn: _batch("config", [_small(turn)], config=config, attempt=turn + 1))
+    _repeat(url, ends, lambda turn: batch("config", [_small(turn)], config=config, attempt=turn + 1))
 
 
 def _many_names(url: str, ends: threading.Event) -> None:
     """Send 4,000 records with 500 signals each, the most that are allowed, in one compressed body of 17 MB."""
     numbers = random.Random(0)  # noqa: S311 - values to send
     records = [{"step": step, "scalars": _drawn(numbers, 500)} for step in range(4_000)]
-    packed = zstandard.compress(_batch("names", records))
+    packed = zstandard.compress(batch("names", records))
     _repeat(url, ends, lambda _: packed, encoding="zstd")
 
 
@@ -149,12 +72,12 @@ def _many_expanding(url: str, ends: threading.Event) -> None:
     """Send bodies of 13 KB that expand to 10,000 records each, on 100 connections at once."""
     records = [{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(10_000)]
 
-    def send(place: int) -> None:
-        packed = zstandard.compress(_batch(f"expanding-{place}", records))
+    def expand(place: int) -> None:
+        packed = zstandard.compress(batch(f"expanding-{place}", records))
         _repeat(url, ends, lambda _: packed, encoding="zstd")
 
     with ThreadPoolExecutor(100) as threads:
-        list(threads.map(send, range(100)))
+        list(threads.map(expand, range(100)))
 
 
 def _one_step(url: str, ends: threading.Event) -> None:
@@ -162,13 +85,13 @@ def _one_step(url: str, ends: threading.Event) -> None:
     numbers = random.Random(0)  # noqa: S311 - values to send; equal ones compress to a body that is refused
     signals = [msgspec.Raw(msgspec.msgpack.encode(_drawn(numbers, 200))) for _ in range(2_000)]
 
-    def batch(turn: int) -> bytes:
+    def body(turn: int) -> bytes:
         records = [
             {"step": 1, "seq": 2_000 * turn + place, "scalars": scalars} for place, scalars in enumerate(signals)
         ]
-        return _batch("one-step", records, world_size=2)
+        return batch("one-step", records, world_size=2)
 
-    _repeat(url, ends, batch)
+    _repeat(url, ends, body)
 
 
 def _late_records(url: str, ends: threading.Event) -> None:
@@ -176,13 +99,13 @@ def _late_records(url: str, ends: threading.Event) -> None:
     with urllib3.PoolManager(timeout=60, retries=False) as pool:
         for seq in range(20):
             records = [{"step": step, "seq": 500 * seq + step, "scalars": {"a": 0.5}} for step in range(500)]
-            _send(pool, url, _batch("late", records))
+            send(pool, url, batch("late", records))
 
-    def batch(turn: int) -> bytes:
+    def body(turn: int) -> bytes:
         records = [{"step": step, "seq": 500 * (20 + turn) + step, "scalars": {"a": 0.5}} for step in range(500)]
-        return _batch("late", records)
+        return batch("late", records)
 
-    _repeat(url, ends, batch)
+    _repeat(url, ends, body)
 
 
 def _streams(url: str, ends: threading.Event) -> None:
@@ -197,7 +120,7 @@ def _unread_series(url: str, ends: threading.Event) -> None:
         for begin in range(0, 2_000, 1_000):
             records = [{"step": step, "scalars": signals} for step in range(begin, begin + 1_000)]
             answer = pool.request(
-                "POST", f"{url}/api/v1/ingest", body=_batch("long", records), headers=HEADERS, preload_content=True
+                "POST", f"{url}/api/v1/ingest", body=batch("long", records), headers=HEADERS, preload_content=True
             )
             run_id = wire.decode_receipt(answer.data).run_id
     asked = f"GET /api/v1/runs/{run_id}/series HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 20
@@ -254,7 +177,6 @@ def _ten_gibibytes(url: str, ends: threading.Event) -> None:
                 connection.sendall(part)
 
 
-ALONE = "nothing"
 ATTACKS: dict[str, Attack] = {
     "30,000 waiting steps are completed": _waiting_steps,
     "batches of 10,000 records": _many_at_once,
@@ -281,7 +203,7 @@ def _repeat(
         turn = 0
         while not ends.is_set():
             with contextlib.suppress(urllib3.exceptions.HTTPError):
-                _send(pool, url, body(turn), encoding=encoding, expected=(expected, HTTPStatus.SERVICE_UNAVAILABLE))
+                send(pool, url, body(turn), encoding=encoding, expected=(expected, HTTPStatus.SERVICE_UNAVAILABLE))
             turn += 1
 
 
@@ -299,42 +221,9 @@ def _connect(url: str, ends: threading.Event, count: int, sent: bytes) -> None:
             ends.wait(2)
 
 
-def _send(
-    pool: urllib3.PoolManager,
-    url: str,
-    body: bytes,
-    *,
-    encoding: str = "",
-    expected: Sequence[int] = (HTTPStatus.OK,),
-) -> None:
-    headers = HEADERS | ({"Content-Encoding": encoding} if encoding else {})
-    answer = pool.request("POST", f"{url}/api/v1/ingest", body=body, headers=headers)
-    if answer.status not in expected:
-        raise RuntimeError(f"the collector must answer {expected[0]}, got {answer.status}: {answer.data[:200]!r}")
-
-
-def _batch(run: str, records: Sequence[object], **fields: object) -> bytes:
-    return msgspec.msgpack.encode({"schema_version": 2, "run": run, "records": records} | fields)
-
-
-def _record(step: int) -> dict[str, object]:
-    return {"step": step, "scalars": dict.fromkeys(NAMES, 0.1 * step)}
-
-
 def _drawn(numbers: random.Random, count: int) -> dict[str, float]:
     return {f"{place:03}": numbers.random() for place in range(count)}
 
 
 def _small(step: int) -> dict[str, object]:
     return {"step": step, "scalars": {"reward/mean": 0.5}}
-
-
-def _peak_mebibytes(process_id: int) -> float:
-    """Return the most memory that a process has held."""
-    status = Path(f"/proc/{process_id}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) / 1024
-
-
-if __name__ == "__main__":
-    sys.exit(main())
