@@ -6,13 +6,14 @@ extensions of the desktop's browser, and a page costs about a third less computi
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from tests.live import LiveCollector
 from tests.oidc_provider import OidcProvider, running_provider
 from tests.ports import reserved_port
 
@@ -69,6 +70,12 @@ def collector_port() -> Iterator[int]:
     """One port for the collectors of all tests: a script at another address would be loaded and compiled again."""
     with reserved_port() as port:
         yield port
+
+
+@pytest.fixture
+def collector(start_collector: Callable[..., LiveCollector]) -> LiveCollector:
+    """A collector with the dashboard mounted and an empty store."""
+    return start_collector(dashboard="dashboard.app:attach")
 
 
 @pytest.fixture

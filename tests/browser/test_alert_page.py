@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.live import eventually
@@ -10,12 +9,6 @@ from tests.monitor_server.api.test_responses import array, response
 
 FELL = {"group": 1, "displacement": -0.6, "displacements": array([-0.5, -0.1, 0.2], "float16")}
 WORDS = {"pieces": ["<think>", "so", " tool", "!"]}
-
-
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
 
 
 def paged(collector, *responses):

@@ -1,16 +1,9 @@
 """The page that compares runs, in a real browser."""
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.stillness import check_stillness
 from tests.live import eventually
-
-
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
 
 
 def run(collector, name, level, **config):

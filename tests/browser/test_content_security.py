@@ -8,32 +8,26 @@ from tests.browser.policy import check_policy
 
 
 @pytest.fixture
-def live(start_collector):
-    """A collector with a run that has failed."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
-@pytest.fixture
-def run(live):
+def run(collector):
     """A run whose gradient is no number, and its alert."""
     values = [0.5] * 40 + ["NaN"]
     records = [
         {"step": step, "scalars": {"reward/mean": 0.2 + 0.01 * (step % 5), "grad/norm": value}}
         for step, value in enumerate(values)
     ]
-    run_id = live.run(run="r", records=records)
-    return {"run": run_id, "alert": live.get(f"/runs/{run_id}/alerts")["items"][0]["id"]}
+    run_id = collector.run(run="r", records=records)
+    return {"run": run_id, "alert": collector.get(f"/runs/{run_id}/alerts")["items"][0]["id"]}
 
 
-def test_the_description_of_the_api_needs_nothing_that_its_policy_forbids(live, visit):
+def test_the_description_of_the_api_needs_nothing_that_its_policy_forbids(collector, visit):
     """A blocked resource fails the test; `test_every_page.py` checks each page of the dashboard in the same way."""
-    check_policy(visit.page.goto(f"{live.url}/docs", wait_until="networkidle"))
+    check_policy(visit.page.goto(f"{collector.url}/docs", wait_until="networkidle"))
     expect(visit.page.locator("h1").first).to_be_visible()
 
 
-def test_a_script_that_is_not_ours_is_blocked(live, run, visit):
+def test_a_script_that_is_not_ours_is_blocked(collector, run, visit):
     """The policy is really on: an inline script and one from elsewhere do not run."""
-    visit.page.goto(f"{live.url}/runs/{run['run']}")
+    visit.page.goto(f"{collector.url}/runs/{run['run']}")
     expect(visit.page.locator("#live-state")).to_have_attribute("data-live", "live")
     with visit.page.expect_console_message(lambda message: message.text.startswith(BLOCKED)):
         ran = visit.page.evaluate(

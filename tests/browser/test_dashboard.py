@@ -19,12 +19,6 @@ STEPS_IN_FIGURE = """() => {
 HAS_STEP = f"(step) => ({STEPS_IN_FIGURE})().includes(step)"
 
 
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
 def steps(first, last, **scalars):
     return [
         {"step": step, "scalars": {"reward/mean": 0.2 + 0.001 * step, "grad/norm": 0.5} | scalars}

@@ -17,12 +17,6 @@ OPEN = "(address) => window.rlvitals.openAddress(address)"
 
 
 @pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
-@pytest.fixture
 def ids(collector):
     """The runs `here` and `there`, which have the same signal with different values."""
     return [

@@ -7,12 +7,6 @@ from tests.browser.test_late_answers import OPEN
 
 
 @pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
-@pytest.fixture
 def run_id(collector):
     """A run named `first`."""
     return collector.run(run="first", records=[{"step": step, "scalars": {"a": 1.0}} for step in range(3)])

@@ -1,6 +1,5 @@
 """Notifications of the desktop about alerts, for who asks for them."""
 
-import pytest
 from playwright.sync_api import expect
 
 RECORDING = """
@@ -17,12 +16,6 @@ REFUSING = """() => {
     constructor() { throw new TypeError("Illegal constructor"); }
   };
 }"""
-
-
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
 
 
 def dying(first, value):

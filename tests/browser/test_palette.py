@@ -1,15 +1,8 @@
 """The palette in a real browser: it leads from any page to a run or a page by its name."""
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
-
-
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
 
 
 def test_the_palette_leads_to_a_run_by_its_name(collector, visit):

@@ -19,12 +19,6 @@ SLOW_FIRST_CHARTS = """
 """
 
 
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
 def open_form(collector, visit, run_id):
     visit.page.goto(f"{collector.url}/runs/{run_id}")
     visit.page.get_by_text("Title, tags, notes, archive, delete").click()

@@ -12,12 +12,6 @@ ENDS = f"{1_700_000_000_000},{1_700_000_000_000 + 60_000 * 299}"  # of 300 steps
 GRAPH = "document.querySelector('[data-panel=\"{signal}\"] .js-plotly-plot')"
 
 
-@pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and an empty store."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
 ALL = [f"{group}/{name}" for group in ("alpha", "beta", "gamma") for name in "abcdefgh"]
 
 

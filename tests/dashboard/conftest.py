@@ -30,3 +30,9 @@ def texts_of_html(written):
 def texts():
     """The function that gives every text in a component, in order."""
     return texts_of
+
+
+@pytest.fixture
+def mounted(start_collector):
+    """A collector with its dashboard."""
+    return start_collector(dashboard="dashboard.app:attach")

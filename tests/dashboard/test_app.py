@@ -40,12 +40,6 @@ from tests.monitor_server.access.conftest import Guarded
 from tests.store_connections import current_connection
 
 
-@pytest.fixture
-def mounted(start_collector):
-    """A collector with its dashboard."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
 def found(component, wanted):
     """Return the component with an id, or None."""
     if isinstance(component, list | tuple):

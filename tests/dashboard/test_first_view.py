@@ -16,12 +16,6 @@ from dashboard.html_text import html_text
 from dashboard.page_delivery.first_answer import FIRST_VIEW, HEAD, FirstAnswer
 
 
-@pytest.fixture
-def mounted(start_collector):
-    """A collector with its dashboard."""
-    return start_collector(dashboard="dashboard.app:attach")
-
-
 def view_of(mounted, path):
     """Return the first view in the document of a page, or None."""
     document = mounted.pool.request("GET", mounted.url + path).data.decode()
