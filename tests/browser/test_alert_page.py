@@ -5,9 +5,8 @@ import re
 from playwright.sync_api import expect
 
 from tests.live import eventually
-from tests.monitor_server.api.test_responses import array, response
+from tests.sampled_responses import FELL, array, response
 
-FELL = {"group": 1, "displacement": -0.6, "displacements": array([-0.5, -0.1, 0.2], "float16")}
 WORDS = {"pieces": ["<think>", "so", " tool", "!"]}
 
 

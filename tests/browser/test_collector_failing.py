@@ -7,7 +7,7 @@ from monitor_server.settings import Settings
 from tests.browser.test_collector_away import DRAWN, REWARDS, Held, steps
 from tests.failing import REFUSAL, Failing
 from tests.live import eventually, serving
-from tests.monitor_server.api.test_responses import response
+from tests.sampled_responses import response
 
 
 @pytest.fixture

@@ -8,11 +8,10 @@ from playwright.sync_api import expect
 from monitor_server.settings import Settings
 from tests.browser.accessibility import COLOUR_RULES, violations
 from tests.browser.policy import check_policy
-from tests.browser.test_alert_page import FELL
 from tests.browser.test_sign_in import sign_in
 from tests.live import eventually, serving
 from tests.monitor_server.access.conftest import Guarded
-from tests.monitor_server.api.test_responses import response
+from tests.sampled_responses import FELL, response
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NAMES = [HOSTILE, "مكافأة/متوسط", "奖励/平均", "🔥/😀", "'\"><script>alert(1)</script>", "__proto__", "constructor/x"]

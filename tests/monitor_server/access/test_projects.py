@@ -11,7 +11,7 @@ from monitor_server.access.cursors import CURSOR_SECRET, hide, reveal
 from monitor_server.api.routes import saved_views
 from tests.live import eventually, listening
 from tests.monitor_server.access.conftest import Guarded
-from tests.monitor_server.api.test_responses import array, response
+from tests.sampled_responses import array, response
 
 postgres_only = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 LISTS = ["/api/v1/runs", "/api/v1/alerts"]

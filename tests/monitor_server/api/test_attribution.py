@@ -4,7 +4,7 @@ import pytest
 
 from monitor_server.detection.suspects import first_steps
 from tests.live import eventually
-from tests.monitor_server.api.test_responses import array, response
+from tests.sampled_responses import array, response
 
 
 @pytest.fixture

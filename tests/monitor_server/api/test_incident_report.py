@@ -16,7 +16,7 @@ from monitor_server.api.incident_report.page import page
 from monitor_server.commands.main import main
 from monitor_server.http_server.read_limits import MAX_REPORTS
 from tests.live import eventually
-from tests.monitor_server.api.test_responses import array, response
+from tests.sampled_responses import array, response
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 

@@ -1,7 +1,7 @@
 """Pages of responses with long texts are bounded, and so are the reads for them."""
 
 from tests.databases import execute
-from tests.monitor_server.api.test_responses import response
+from tests.sampled_responses import response
 
 
 def test_what_no_page_has_room_for_is_not_read(start_collector, database_url):

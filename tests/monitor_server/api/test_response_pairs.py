@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.monitor_server.api.test_responses import array, response
+from tests.sampled_responses import array, response
 
 
 def right(fall, *, group, **given):

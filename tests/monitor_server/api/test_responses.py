@@ -1,12 +1,10 @@
 """Sampled responses: stored, served, bounded; a bad one costs only itself."""
 
-import base64
 import json
 import math
 import uuid
 
 import msgspec
-import numpy as np
 import pytest
 import sqlalchemy
 from hypothesis import HealthCheck, given, settings
@@ -16,25 +14,8 @@ from monitor_server.ingest.record_log import sampled_responses
 from monitor_server.store.repositories.runs import Run
 from monitor_server.store.tables import responses as table
 from tests.live import eventually
+from tests.sampled_responses import array, response
 from trainer_hooks import wire
-
-
-def array(values, dtype):
-    held = np.array(values, dtype=dtype)
-    return {"dtype": held.dtype.name, "shape": list(held.shape), "data": base64.b64encode(held.tobytes()).decode()}
-
-
-def response(**given_):
-    return {
-        "kinds": ["displaced"],
-        "reward": 1.0,
-        "correct": True,
-        "length": 3,
-        "logprob": -1.5,
-        "actions": array([[0, 2], [3, 4]], "int32"),
-        "logprobs": array([-0.5, -0.5, -0.5], "float16"),
-        "token_ids": array([7, 8, 9, 7], "int32"),
-    } | given_
 
 
 def send(live, run, step, *responses, **batch):
