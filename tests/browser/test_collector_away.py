@@ -1,6 +1,5 @@
 """Pages while the collector is down, does not answer, or is started again: they say so, and recover by themselves."""
 
-import asyncio
 import json
 import shutil
 
@@ -10,22 +9,16 @@ from playwright.sync_api import expect
 from dashboard.page_delivery import own_files
 from monitor_server.settings import Settings
 from monitor_server.store.operations.backup import back_up
-from tests.browser.test_standalone_sign_in import serving_dashboard
+from tests.browser.drawn_rewards import DRAWN, LINE, REWARDS, steps
+from tests.browser.held_collector import Held
 from tests.live import eventually, serving
-
-DRAWN = "document.querySelector('#run-figure .js-plotly-plot')"
-LINE = DRAWN + ".data.find((trace) => trace.meta.role === 'line' && trace.meta.signal === '{}')?.x.join()"
-REWARDS = LINE.format("reward/mean")
+from tests.standalone_dashboard import serving_dashboard
 
 
 @pytest.fixture
 def settings(database_url):
     """The settings of a collector whose database outlives it."""
     return Settings(database_url=database_url, dashboard="dashboard.app:attach")
-
-
-def steps(first, end):
-    return [{"step": step, "scalars": {"reward/mean": step / 10}} for step in range(first, end)]
 
 
 @pytest.mark.parametrize("page", ["/", "/runs/{run_id}", "/runs/{run_id}/responses", "/compare", "/rules", "/settings"])
@@ -208,32 +201,6 @@ def test_a_page_that_is_open_follows_a_backup_that_is_restored(tmp_path, visit, 
     # Chromium and Dash report a request that the collector was stopped under.
     away = ("net::ERR_", "the server did not respond")
     visit.complaints[:] = [text for text in visit.complaints if not any(part in text for part in away)]
-
-
-class Held:
-    """Holds the answers of a collector's API back while it is closed, but those for the paths that are passed."""
-
-    def __init__(self, live):
-        self._app, live.app.middleware_stack = live.app.middleware_stack, self
-        self._loop, self._gate = None, asyncio.Event()
-        self._gate.set()
-        self._passed = set()
-
-    def close(self, passed=("/api/v1/ingest", "/api/v1/stream")):
-        """Let every request from now on wait."""
-        self._gate, self._passed = asyncio.Event(), passed
-
-    def open(self):
-        """Answer those that wait, and all that follow."""
-        self._loop.call_soon_threadsafe(self._gate.set)
-
-    async def __call__(self, scope, receive, send):
-        """Answer one request. No thread waits for the gate: ingest needs those that there are."""
-        self._loop = asyncio.get_running_loop()
-        path = scope.get("path", "")
-        if path.startswith("/api/v1/") and path not in self._passed:
-            await self._gate.wait()
-        await self._app(scope, receive, send)
 
 
 def test_a_slow_collector_is_named_and_each_step_is_drawn_once(settings, visit):

@@ -4,7 +4,8 @@ import pytest
 from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
-from tests.browser.test_collector_away import DRAWN, REWARDS, Held, steps
+from tests.browser.drawn_rewards import DRAWN, REWARDS, steps
+from tests.browser.held_collector import Held
 from tests.failing import REFUSAL, Failing
 from tests.live import eventually, serving
 from tests.sampled_responses import response

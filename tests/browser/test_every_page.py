@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from monitor_server.settings import Settings
 from tests.browser.accessibility import COLOUR_RULES, violations
 from tests.browser.policy import check_policy
-from tests.browser.test_sign_in import sign_in
+from tests.browser.signing_in import sign_in
 from tests.live import eventually, serving
 from tests.monitor_server.access.conftest import Guarded
 from tests.sampled_responses import FELL, response

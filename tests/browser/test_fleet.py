@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
 from monitor_server.store.repositories.saved_views import SavedView
+from tests.browser.fleet_table import names, open_fleet, row_named, scroll_to
 from tests.live import serving
 from tests.many_runs import add_runs
 
@@ -32,15 +33,6 @@ def filled(live):
             run=f"r{index}-seed{index}", project=project, records=[{"step": 0, "scalars": {"reward/mean": reward}}]
         )
     return live
-
-
-def names(visit):
-    return visit.page.locator(".fleet-row .name")
-
-
-def open_fleet(fleet, visit, query=""):
-    visit.page.goto(f"{fleet.url}/{query}")
-    expect(visit.page.locator("#fleet-grid .ag-header-cell").first).to_be_visible()
 
 
 def choose(visit, label, option):
@@ -516,14 +508,6 @@ def many(tmp_path_factory):
     with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
         add_runs(address, MANY, now=time.time())
         yield live
-
-
-def scroll_to(visit, place):
-    visit.page.evaluate(f"dash_ag_grid.getApi('fleet-grid').ensureIndexVisible({place}, 'top')")
-
-
-def row_named(visit, name):
-    return visit.page.locator(".ag-row", has=visit.page.locator(".fleet-row .name", has_text=name))
 
 
 def test_the_store_sorts_ten_thousand_runs(many, visit):

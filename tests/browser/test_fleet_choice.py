@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from monitor_server.settings import Settings
 from tests.browser.accessibility import violations
-from tests.browser.test_fleet import names, open_fleet, row_named, scroll_to
+from tests.browser.fleet_table import names, open_fleet, row_named, scroll_to
 from tests.live import serving
 from tests.many_runs import add_runs
 

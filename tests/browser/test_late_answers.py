@@ -3,17 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-# The answers to requests whose body holds `window.heldBack` wait until `window.letGo` is called.
-HOLD = """
-    const send = window.fetch;
-    window.fetch = async (address, options) => {
-        const answer = await send(address, options);
-        const isHeld = window.heldBack && options?.body?.includes(window.heldBack);
-        if (isHeld) await new Promise((resolve) => (window.letGo = resolve));
-        return answer;
-    };
-"""
-OPEN = "(address) => window.rlvitals.openAddress(address)"
+from tests.browser.held_answers import HOLD, OPEN, hold_back, let_go
 
 
 @pytest.fixture
@@ -23,16 +13,6 @@ def ids(collector):
         collector.run(run=name, records=[{"step": step, "scalars": {"a": value}} for step in range(3)])
         for name, value in (("here", 1.0), ("there", 7.0))
     ]
-
-
-def hold_back(page, changed):
-    """Hold back the answers to the requests that follow a change of this property."""
-    page.evaluate("(text) => (window.heldBack = text)", f'"changedPropIds":["{changed}"')
-
-
-def let_go(page):
-    page.evaluate("() => (window.heldBack = null, window.letGo())")
-    page.wait_for_function("() => !window.rlvitals.requests.isAsking()")
 
 
 def open_run(visit, collector, run_id):

@@ -4,18 +4,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import WAIT_MILLISECONDS
+from tests.browser.visibility import HIDDEN, SHOW
 
 TABS = 7
-HIDDEN = """
-window.isUnseen = true;
-Object.defineProperty(document, "hidden", { get: () => window.isUnseen });
-Object.defineProperty(document, "visibilityState", { get: () => (window.isUnseen ? "hidden" : "visible") });
-"""
 NOTIFYING = """
 window.Notification = class { static permission = "granted"; };
 localStorage.setItem("rlvitals-notify", "on");
 """
-SHOW = "window.isUnseen = false; document.dispatchEvent(new Event('visibilitychange'))"
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.test_late_answers import OPEN
+from tests.browser.held_answers import OPEN
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
-from tests.browser.test_late_answers import HOLD, hold_back, let_go
+from tests.browser.held_answers import HOLD, hold_back, let_go
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.notifications.receivers import receiving, webhook, written

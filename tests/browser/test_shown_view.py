@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
 from tests.browser.conftest import WAIT_MILLISECONDS
-from tests.browser.test_sign_in import sign_in
+from tests.browser.signing_in import sign_in
 from tests.live import eventually
 from tests.monitor_server.access.conftest import Guarded
 

@@ -1,19 +1,14 @@
 """A browser signs in through a dashboard in its own process, which passes the key on and the cookie back."""
 
-import contextlib
-import threading
-
 import pytest
 from playwright.sync_api import expect
 
-from dashboard.app import create_app
-from monitor_server.http_server.connections import ConnectionLimits
-from monitor_server.http_server.server import Server, bind
-from tests.browser.test_many_tabs import HIDDEN, SHOW
-from tests.browser.test_sign_in import oidc_settings, sign_in, sign_in_at_the_provider
-from tests.live import eventually
+from monitor_server.http_server.server import bind
+from tests.browser.signing_in import oidc_settings, sign_in, sign_in_at_the_provider
+from tests.browser.visibility import HIDDEN, SHOW
 from tests.monitor_server.access.conftest import Guarded
 from tests.monitor_server.conftest import ScriptedEngine
+from tests.standalone_dashboard import serving_dashboard
 
 
 @pytest.fixture
@@ -29,21 +24,6 @@ def standalone(guarded):
     """The address of a dashboard that asks the collector over HTTP."""
     with serving_dashboard(guarded.live.url) as url:
         yield url
-
-
-@contextlib.contextmanager
-def serving_dashboard(api_url, listening=None):
-    """Run a dashboard in its own process, and yield its address."""
-    listening = listening or bind("127.0.0.1", 0)
-    app = create_app(api_url=api_url)
-    server = Server(app, limits=ConnectionLimits(), grace_seconds=1)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="dashboard")
-    thread.start()
-    eventually(lambda: server.started)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listening.close()
 
 
 def test_a_browser_signs_in_and_out_through_a_dashboard_of_its_own(guarded, standalone, visit):

@@ -2,18 +2,7 @@ import pytest
 from dash import html
 
 from dashboard.components.alert.trainer_actions import SHOWN, action_list
-
-ACTION = {
-    "action": "stop",
-    "outcome": "taken",
-    "alert_id": "a1",
-    "reason": "critical drift, open since step 3: it falls",
-    "detail": "",
-    "attempt": 1,
-    "step": 41,
-    "rank": 0,
-    "time": 100.0,
-}
+from tests.dashboard.trainer_actions import ACTION
 
 
 def test_a_run_without_actions_shows_none():

@@ -13,9 +13,9 @@ from dashboard.app import create_app
 from dashboard.ids import fleet as fleet_ids
 from dashboard.pages.fleet import views
 from monitor_server.settings import Settings
-from tests.browser.test_standalone_sign_in import serving_dashboard
 from tests.dashboard.callbacks import Callbacks
 from tests.live import serving
+from tests.standalone_dashboard import serving_dashboard
 
 ASKED = {"id": "asked-address", "property": "data", "value": None}
 PAGE = {

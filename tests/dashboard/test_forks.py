@@ -3,7 +3,7 @@
 import math
 
 from dashboard.components.alert.forks import fork_cards
-from tests.dashboard.test_actions import ACTION
+from tests.dashboard.trainer_actions import ACTION
 
 CONTROL = {
     "name": "unchanged",

@@ -5,7 +5,7 @@ import pytest
 import urllib3
 import yaml
 
-from tests.deploy.test_page_before_collapse import running
+from tests.deploy.ready_servers import running
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving
 from tests.ports import reserved_port

@@ -4,9 +4,7 @@ The rules, the routes and the inhibition are the shipped ones; only addresses, r
 replayed trainer waits for each evaluation of Prometheus, and never for a time.
 """
 
-import contextlib
 import datetime as dt
-import subprocess
 from importlib import resources
 
 import msgspec
@@ -23,6 +21,7 @@ from monitor_server.importers.search.logs import find_logs
 from monitor_server.importers.steps import observe
 from monitor_server.ingest.recorded_batches import batches
 from monitor_server.log_check.examination import examine
+from tests.deploy.ready_servers import running
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving
 from tests.ports import reserved_port
@@ -32,24 +31,6 @@ pytestmark = [pytest.mark.prometheus, pytest.mark.alertmanager]
 
 PROJECT, RUN = "recorded", "search-agent"
 STEPS_PER_BLOCK = 10
-
-
-@contextlib.contextmanager
-def running(command, url, log_path):
-    """Run a server until the block ends, and yield when it answers that it is ready."""
-
-    def is_ready():
-        assert process.poll() is None, log_path.read_text()
-        with contextlib.suppress(urllib3.exceptions.HTTPError):
-            return urllib3.request("GET", f"{url}/-/ready", timeout=10, retries=False).status == 200
-        return False
-
-    with log_path.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        try:
-            eventually(is_ready)
-            yield
-        finally:
-            process.kill()
 
 
 @pytest.fixture

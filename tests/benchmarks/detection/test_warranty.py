@@ -18,7 +18,7 @@ from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.detection.protocol import Severity
-from tests.monitor_server.detection.test_engine import spiral
+from tests.monitor_server.detection.spirals import spiral
 
 
 def quiet(number, rows=40, source="a"):

@@ -7,7 +7,7 @@ import pytest
 from monitor_server.detection.engine import Engine
 from monitor_server.detection.protocol import Acknowledgement, Observation
 from tests.live import eventually
-from tests.monitor_server.detection.test_engine import spiral
+from tests.monitor_server.detection.spirals import spiral
 
 
 @pytest.fixture

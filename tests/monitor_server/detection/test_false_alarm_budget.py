@@ -12,7 +12,7 @@ from monitor_server.detection.calibration import Calibration
 from monitor_server.detection.engine import Engine, EngineFactory
 from monitor_server.detection.false_alarm_budget import FalseAlarmBudget, Warranty
 from monitor_server.detection.protocol import Finding, Observation, Severity
-from tests.monitor_server.detection.test_engine import GOLDEN, first_steps, spiral
+from tests.monitor_server.detection.spirals import GOLDEN, first_steps, spiral
 
 # A healthy run as the strengths of its rows: 0 is a row without a page.
 rows = st.lists(st.one_of(st.just(0.0), st.floats(1.0, 50.0)), min_size=1, max_size=30)

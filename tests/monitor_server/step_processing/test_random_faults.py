@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor_server.errors import Unavailable
 from tests.monitor_server.simulated_collectors import SimulatedCollector, random_examples
-from tests.monitor_server.step_processing.test_random_statuses import SETTINGS, Life
+from tests.monitor_server.step_processing.random_lives import SETTINGS, Life
 
 NO_LIMIT = 2**32 - 2  # pages of an SQLite file
 LONGEST = 24  # a transaction has about this many statements

@@ -11,7 +11,7 @@ from monitor_server.api.export import json_lines, run_pages
 from monitor_server.api.export.json_lines import export_jsonl
 from monitor_server.errors import Unavailable, UnknownRun
 from tests.monitor_server.simulated_collectors import random_examples
-from tests.monitor_server.step_processing.test_random_statuses import Life
+from tests.monitor_server.step_processing.random_lives import Life
 
 OF_PEOPLE = ("acknowledged_at", "acknowledged_by", "note")  # somebody may read a resolved alert while it is exported
 

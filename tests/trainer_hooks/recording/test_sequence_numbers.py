@@ -30,9 +30,11 @@ def test_the_first_monitor_of_a_rank_begins_with_its_time():
 
 FORKING = """
 import os, signal, sys, threading
-from tests.trainer_hooks.recording.test_sequence_numbers import Reporter
 from trainer_hooks.recording.sequence_numbers import take_first_number
 from trainer_hooks.settings import ConnectionSettings
+
+class Reporter:
+    pass
 
 def connect():
     ConnectionSettings.resolve(url="http://127.0.0.1:8600", environ={})

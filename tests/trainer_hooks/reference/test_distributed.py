@@ -1,50 +1,20 @@
 """torchrun: the same global batch gives the same run on one process and on two, each streaming its own shard."""
 
 import json
-import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
-from tests import ranks, warm
+from tests.trainer_hooks.reference.launching import ONE, TWO, launch, launch_by_torchrun
 from trainer_hooks.reference.distributed import SINGLE_PROCESS, Ranks, device_of
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.telemetry import numbers
 from trainer_hooks.reference.run.trainer import Trainer
 from trainer_hooks.wire import Receipt, decode_record, merge
 
-ROOT = Path(__file__).parents[3]
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--"]
-ONE, TWO = 1, 2
 LEAVING = "tests.trainer_hooks.reference.leaving"
-
-
-def launch(world_size, folder, cache, *options, stdout=None):
-    """Train on the CPU with a log and checkpoints in a folder, as one process or as several ranks."""
-    command = ["trainer_hooks.reference", *_options(folder, cache, options)]
-    if world_size > 1:
-        # The trainer joins the ranks that torchrun starts, which it recognises by this variable.
-        ranks.launch(*command, world_size=world_size, stdout=stdout, TORCHELASTIC_RUN_ID="tests")
-        return
-    done = warm.run(["-m", *command], env=os.environ | {"PYTHONPATH": str(ROOT)}, timeout=240)
-    assert done.returncode == 0, done.stdout
-
-
-def launch_by_torchrun(module, folder, cache, *options):
-    """Train on two ranks that torchrun starts, and return the output."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = warm.run([*TORCHRUN, module, *_options(folder, cache, options)], env=environment, timeout=240)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def _options(folder, cache, options):
-    folder.mkdir(exist_ok=True)
-    places = ["--cache", str(cache), "--log", str(folder / "log.jsonl"), "--checkpoints", str(folder)]
-    return ["--preset", "tiny", "--device", "cpu", *options, *places]
 
 
 def run(world_size, folder, cache, *options):

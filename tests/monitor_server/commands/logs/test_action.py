@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.monitor_server.commands.logs.test_check import write
+from tests.monitor_server.commands.logs.trainer_states import write
 
 ACTION = Path(__file__).parents[4] / "action.yml"
 # Stands for `python3 -m venv FOLDER`: an environment whose pip does nothing and whose rlvitals is the one under test.

@@ -20,25 +20,11 @@ from monitor_server.log_check import assert_healthy
 from monitor_server.log_check.backtest import backtest
 from tests import warm
 from tests.live import eventually
+from tests.monitor_server.commands.logs.trainer_states import write
 from tests.recorded_runs import read_run
 
 RECORDED = Path(__file__).parents[4] / "docs/experiments/runs-stubborn/grpo-seed5.jsonl.gz"
 HOSTILE = "\x1b]0;mine\x07<script>alert(1)</script>\u202e[bold]"
-
-
-def write(path, count=30, dies_at=None, **more):
-    """Write a trainer_state.json of a run that wanders a little and may end in NaN."""
-    rows = [
-        {
-            "step": step,
-            "reward": 0.5 + 0.01 * math.sin(step),
-            "grad_norm": math.nan if dies_at and step >= dies_at else 1.0,
-            **more,
-        }
-        for step in range(1, count + 1)
-    ]
-    path.write_text(json.dumps({"global_step": count, "log_history": rows}))
-    return path
 
 
 def check(capsys, *arguments):

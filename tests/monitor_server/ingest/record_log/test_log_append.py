@@ -1,15 +1,14 @@
 """Appending to a run's log, directly on a store: batches of one commit together, and a log that others extend too."""
 
-import json
 from contextlib import suppress
 
 import pytest
 import sqlalchemy
 
 from monitor_server.ingest.record_log.log_append import SHARED_SECONDS, LogAppender, LogMoved
-from monitor_server.ingest.validation.validate import read_batch
 from monitor_server.settings import Settings
 from monitor_server.store.tables import records
+from tests.monitor_server.ingest.record_log.log_batches import append, create_batch
 from tests.store_connections import current_connection
 from trainer_hooks import wire
 
@@ -18,21 +17,6 @@ from trainer_hooks import wire
 def create_log(clock):
     """Create a log with its own caches, as each collector has them."""
     return lambda: LogAppender(settings=Settings(), clock=clock)
-
-
-def create_batch(clock, *steps, run="r", rank=0, **fields):
-    records = [{"step": step, "scalars": {"a": 1.0}} for step in steps]
-    body = {"schema_version": wire.SCHEMA_VERSION, "run": run, "rank": rank, "world_size": 2, "records": records}
-    return read_batch(
-        json.dumps(body | fields).encode(), media_type=wire.JSON, encoding="", settings=Settings(), now=clock.now
-    )
-
-
-def append(store, log, *batches):
-    with store.write() as repositories:
-        appended = [log.append_deferred(repositories, batch) for batch in batches]
-        log.flush(repositories)
-    return [(each.accepted, each.duplicates) for each in appended]
 
 
 def _stored(store, run="r"):

@@ -13,7 +13,7 @@ from monitor_server.ingest.record_log.log_append import LogAppender, LogMoved
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
 from tests.live import eventually
-from tests.monitor_server.ingest.record_log.test_log_append import append, create_batch
+from tests.monitor_server.ingest.record_log.log_batches import append, create_batch
 from tests.postgres import create_database
 from tests.store_connections import current_connection, noted_statements
 from trainer_hooks import wire

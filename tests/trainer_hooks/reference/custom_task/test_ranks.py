@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.trainer_hooks.reference.test_distributed import ONE, TWO, launch
+from tests.trainer_hooks.reference.launching import ONE, TWO, launch
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Checkpoints that resume to the last bit, and the effect of a verdict of the collector on a run."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -8,21 +7,13 @@ import torch
 
 import trainer_hooks
 from tests.bad_collectors import BAD_COLLECTORS, connect_impatiently
-from tests.live import PATIENCE_SECONDS
+from tests.trainer_hooks.reference.run.loops import Flushing, first_attempt, newest_of, trainer_of, weights
 from trainer_hooks.reference.builtin_task.environment import FactsEnvironment
 from trainer_hooks.reference.policy.warm_start import warm_start
 from trainer_hooks.reference.run.checkpoints import Checkpoints
 from trainer_hooks.reference.run.loop import Loop
 from trainer_hooks.reference.run.trainer import Trainer
-from trainer_hooks.wire import Receipt, decode_record
-
-
-def trainer_of(config):
-    return Trainer(config, warm_start(config))
-
-
-def weights(trainer):
-    return torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()])
+from trainer_hooks.wire import Receipt
 
 
 def test_a_resumed_run_is_the_run_that_never_stopped(tiny, tmp_path):
@@ -289,48 +280,6 @@ def test_a_remark_is_made_once_while_it_lasts(tiny, connect):
     lines = []
     Loop(trainer.config, trainer, connect(), lines.append).run()
     assert sum("none of 16 responses is correct" in text for text in lines) == 1
-
-
-def first_attempt(collector):
-    return collector.batches[0].attempt if collector.batches else None
-
-
-def newest_of(batch):
-    """Return the newest step of a batch; None where it has no record."""
-    return max((decode_record(raw).step for raw in batch.records), default=None)
-
-
-class Flushing:
-    """The monitor, waiting for the answer to each step, so that a test has the verdict before the next step."""
-
-    def __init__(self, monitor):
-        self.monitor = monitor
-        self.logged = 0
-        self.stop_after = None
-        self.flush_until = math.inf
-
-    def log_step(self, *arguments, **options):
-        """Log and wait; or be killed at the first step after so many."""
-        self.logged += 1
-        if self.stop_after is not None and self.logged > self.stop_after:
-            raise KeyboardInterrupt
-        self.monitor.log_step(*arguments, **options)
-        assert self.logged > self.flush_until or self.monitor.flush(PATIENCE_SECONDS)
-
-    @property
-    def healthy_step(self):
-        """Return the newest healthy step."""
-        return self.monitor.healthy_step
-
-    @property
-    def phase(self):
-        """Return the phase."""
-        return self.monitor.phase
-
-    @property
-    def alerts(self):
-        """Return the alerts that fire."""
-        return self.monitor.alerts
 
 
 @pytest.mark.parametrize("failure", BAD_COLLECTORS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.full_disk import disk_of
-from tests.trainer_hooks.reference.run.test_loop import Flushing, first_attempt, newest_of, trainer_of, weights
+from tests.trainer_hooks.reference.run.loops import Flushing, first_attempt, newest_of, trainer_of, weights
 from trainer_hooks.forks import CONTROL, TREATMENTS, Estimate
 from trainer_hooks.reference.__main__ import main
 from trainer_hooks.reference.config import Config
