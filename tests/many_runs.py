@@ -1,12 +1,19 @@
 """Fills the store of a collector with runs that nothing was recorded of, faster than a trainer could send them."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import msgspec
 from sqlalchemy import create_engine, insert
 
+from monitor_server.settings import Settings
 from monitor_server.store.repositories.listed_columns import reward_columns, text_columns
 from monitor_server.store.tables import runs
+from tests.live import LiveCollector, serving
 
-__all__ = ["add_runs"]
+__all__ = ["add_runs", "serving_many_runs"]
 
 
 def add_runs(database_url: str, count: int, *, now: float, project: str = "many") -> None:
@@ -38,3 +45,12 @@ def add_runs(database_url: str, count: int, *, now: float, project: str = "many"
     with engine.begin() as connection:
         connection.execute(insert(runs), rows)
     engine.dispose()
+
+
+@contextmanager
+def serving_many_runs(folder: Path, count: int) -> Iterator[LiveCollector]:
+    """Serve a collector with its dashboard and some finished runs, with its database in a folder."""
+    address = f"sqlite:///{folder}/fleet.db"
+    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
+        add_runs(address, count, now=time.time())
+        yield live

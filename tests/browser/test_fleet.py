@@ -15,7 +15,7 @@ from monitor_server.settings import Settings
 from monitor_server.store.repositories.saved_views import SavedView
 from tests.browser.fleet_table import names, open_fleet, row_named, scroll_to
 from tests.live import serving
-from tests.many_runs import add_runs
+from tests.many_runs import add_runs, serving_many_runs
 
 
 @pytest.fixture(scope="module")
@@ -504,9 +504,7 @@ MANY = 10_000
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """A collector with ten thousand finished runs, which no test changes."""
-    address = f"sqlite:///{tmp_path_factory.mktemp('many')}/fleet.db"
-    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
-        add_runs(address, MANY, now=time.time())
+    with serving_many_runs(tmp_path_factory.mktemp("many"), MANY) as live:
         yield live
 
 

@@ -1,15 +1,11 @@
 """Runs are selected in the table by boxes and compared, also while the table changes."""
 
-import time
-
 import pytest
 from playwright.sync_api import expect
 
-from monitor_server.settings import Settings
 from tests.browser.accessibility import violations
 from tests.browser.fleet_table import names, open_fleet, row_named, scroll_to
-from tests.live import serving
-from tests.many_runs import add_runs
+from tests.many_runs import serving_many_runs
 
 MANY = 6_000  # the pages but the fleet offer a choice among the newest 5,000
 
@@ -17,9 +13,7 @@ MANY = 6_000  # the pages but the fleet offer a choice among the newest 5,000
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """A collector with thousands of finished runs, which no test changes."""
-    address = f"sqlite:///{tmp_path_factory.mktemp('many')}/fleet.db"
-    with serving(Settings(database_url=address, dashboard="dashboard.app:attach")) as live:
-        add_runs(address, MANY, now=time.time())
+    with serving_many_runs(tmp_path_factory.mktemp("many"), MANY) as live:
         yield live
 
 
