@@ -7,18 +7,9 @@ from sqlalchemy import text
 
 from monitor_server.errors import ProjectedElsewhere, Unavailable
 from monitor_server.ingest.reset import reset_run
-from monitor_server.settings import Settings
 from monitor_server.step_processing.ownership import OWNER_SECONDS
-from monitor_server.step_processing.slices.projection import Projection
-from monitor_server.step_processing.steps.detection import Tracker
 from tests.monitor_server.interrupted_stores import Between
 from tests.store_connections import current_connection
-
-
-@pytest.fixture
-def create_projection(scripted, clock):
-    """Create a projection with scripted detectors and its own caches."""
-    return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
 
 
 def _stored(store, run_id):

@@ -9,17 +9,9 @@ import pytest
 from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.ownership import OWNER_SECONDS
-from monitor_server.step_processing.slices.projection import Projection
-from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.read_times import ReadTimes
 from tests.monitor_server.interrupted_stores import crashing
 from tests.store_connections import count_chunks
-
-
-@pytest.fixture
-def create_projection(scripted, clock):
-    """Create a projection with scripted detectors and its own caches."""
-    return lambda **options: Projection(Tracker(scripted), settings=Settings(), clock=clock, **options)
 
 
 def _project(store, projection, run_id):
