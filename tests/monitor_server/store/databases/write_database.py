@@ -5,7 +5,6 @@ Schema 0005 was written at commit f9103cf, 0006 at d26b601 and 0008 at ef6ba11, 
 the migrations are tested on them.
 """
 
-import base64
 import gzip
 import json
 import math
@@ -14,10 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
 from monitor_server.settings import Settings
 from tests.live import serving
+from tests.sampled_responses import array
 
 HERE = Path(__file__).parent
 
@@ -30,12 +28,6 @@ class Clock:
     def __call__(self) -> float:
         """Return the time."""
         return self.now
-
-
-def array(values, dtype):
-    """Return an array as JSON."""
-    held = np.array(values, dtype=dtype)
-    return {"dtype": held.dtype.name, "shape": list(held.shape), "data": base64.b64encode(held.tobytes()).decode()}
 
 
 def record(step, rank, *, bad=False):
