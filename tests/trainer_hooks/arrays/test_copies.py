@@ -3,13 +3,8 @@ from sys import getsizeof
 import numpy as np
 import torch
 
+from tests.trainer_hooks.large_steps import arguments
 from trainer_hooks.arrays.copies import CopyPool
-
-
-def arguments(responses=64, tokens=512, **changes):
-    """Return a step with large token arrays and small other arrays."""
-    logprobs = -np.ones((responses, tokens), dtype=np.float32)
-    return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
 
 
 def test_the_trainer_may_overwrite_its_arguments():

@@ -9,16 +9,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from tests.live import PATIENCE_SECONDS
+from tests.trainer_hooks.large_steps import arguments
 from trainer_hooks.delivery import DropCounter
 from trainer_hooks.recording.inputs import InputReader
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.signals.action_tokens.tokens import ActionTokens
-
-
-def arguments(responses=64, tokens=512, **changes):
-    """Return a step with large token arrays and small other arrays."""
-    logprobs = -np.ones((responses, tokens), dtype=np.float32)
-    return {"logprobs": logprobs, "mask": logprobs < 0, "rewards": np.ones(responses)} | changes
 
 
 @pytest.mark.parametrize("form", [dict, Rollouts])
