@@ -5,6 +5,7 @@ import pytest
 from monitor_server.commands.main import main
 from tests.databases import sqlite_only
 from tests.live import eventually, listening
+from tests.monitor_server.single_steps import step
 
 
 @pytest.fixture
@@ -17,10 +18,6 @@ def live(start_collector, scripted, clock):
 def post(live, path, **body):
     answer = live.pool.request("POST", f"{live.url}/api/v1{path}", json=body)
     return answer.json() | {"status_code": answer.status}
-
-
-def step(live, number, run="r", **signals):
-    return live.send(run=run, records=[{"step": number, "scalars": signals}])
 
 
 def alert(live, **fields):

@@ -27,13 +27,10 @@ from monitor_server.store.sqlite import connections
 from tests.databases import blocked_writes, sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
 from tests.monitor_server.notifications.receivers import SECRET, receiving, webhook, written
+from tests.monitor_server.single_steps import step
 
 AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
 ROUTE = '[[routes]]\nchannels = ["hook"]\n'
-
-
-def step(live, number, run="r", **signals):
-    return live.send(run=run, records=[{"step": number, "scalars": signals}])
 
 
 def statuses(live):

@@ -9,6 +9,7 @@ from monitor_server.durations import DAY_SECONDS
 from monitor_server.store.tables import notification_events
 from tests.live import eventually
 from tests.monitor_server.notifications.receivers import receiving, webhook
+from tests.monitor_server.single_steps import step
 from tests.store_connections import current_connection
 
 AT_ONCE = "[grouping]\nwait_seconds = 0\nwindow_seconds = 0\n"
@@ -26,10 +27,6 @@ def live(notifying, clock, oncall):
     return notifying(
         webhook("oncall", oncall.url), AT_ONCE, ROUTES, clock=clock, tick_seconds=0.05, stall_minimum_seconds=1e6
     )
-
-
-def step(live, number, run="r", **signals):
-    return live.send(run=run, records=[{"step": number, "scalars": signals}])
 
 
 def silence(live, **body):
