@@ -8,6 +8,7 @@ import sqlalchemy
 from monitor_server.api.running_collector import health
 from monitor_server.commands.doctor.collector_findings import check_collector
 from tests.live import PATIENCE_SECONDS, eventually
+from tests.monitor_server.readiness import readiness
 
 LOCKS = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE alembic_version IN EXCLUSIVE MODE"}
 
@@ -24,17 +25,12 @@ def blocked(start_collector, database_url):
     engine.dispose()
 
 
-def _readiness(live):
-    answer = live.pool.request("GET", f"{live.url}/readyz")
-    return answer.status, answer.json()
-
-
 def test_requests_for_the_readiness_keep_no_other_request_waiting(blocked, monkeypatch):
     """Load balancers ask every few seconds; four of them occupied all threads that read for others."""
     monkeypatch.setattr(health, "LONGEST_WAIT_SECONDS", PATIENCE_SECONDS)
     live, other = blocked
     answers = []
-    askers = [threading.Thread(target=lambda: answers.append(_readiness(live))) for _ in range(6)]
+    askers = [threading.Thread(target=lambda: answers.append(readiness(live))) for _ in range(6)]
     for asker in askers:
         asker.start()
     eventually(lambda: len(live.server.server_state.tasks) == len(askers))
@@ -50,9 +46,9 @@ def test_a_write_that_does_not_end_is_said_before_the_asker_gives_up(blocked, mo
     """The doctor waited for ten seconds, and then said that nothing answers and a collector should be started."""
     monkeypatch.setattr(health, "LONGEST_WAIT_SECONDS", 0.2)
     live, other = blocked
-    status, answer = _readiness(live)
+    status, answer = readiness(live)
     assert (status, answer["detail"]) == (503, "the database has not confirmed a write within 0.2 s")
     (finding,) = [each for each in check_collector(live.url) if each.level == "problem"]
     assert "it is not ready: the database has not confirmed a write" in finding.text
     other.rollback()
-    eventually(lambda: _readiness(live)[0] == 200)
+    eventually(lambda: readiness(live)[0] == 200)

@@ -13,14 +13,10 @@ from monitor_server.log_check import assert_healthy
 from monitor_server.settings import Settings
 from tests.live import eventually, listening, serving
 from tests.monitor_server.notifications.receivers import receiving, webhook, written
+from tests.monitor_server.readiness import readiness
 from trainer_hooks import wire
 
 SHARD = {"run": "sick", "world_size": 2}
-
-
-def _ready(live):
-    answer = live.pool.request("GET", f"{live.url}/readyz")
-    return answer.status, answer.json()
 
 
 def _metrics(live):
@@ -90,7 +86,7 @@ def test_a_run_that_cannot_be_processed_is_quarantined_alone(live, clock, sick, 
     assert (alert["kind"], alert["severity"], alert["state"]) == ("monitor_degraded", "critical", "firing")
     assert "cannot be processed" in alert["summary"]
     eventually(lambda: receiver.changes == [("sick", ("opened",))])
-    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 1, "failing_channels": 0})
+    assert readiness(live) == (200, {"status": "ok", "quarantined_runs": 1, "failing_channels": 0})
     assert "rlvitals_quarantined_runs 1.0" in _metrics(live)
     assert live.send(**SHARD, rank=0, records=[{"step": 1, "scalars": {"a": 2.0}}])["accepted"] == 1
     clock.now += 101
@@ -148,12 +144,12 @@ def test_a_table_that_is_away_quarantines_no_run(start_collector, clock, databas
     run_id = live.run(run="r", records=[{"step": 0, "scalars": {"a": 1.0}}])
     database.execute(sqlalchemy.text("ALTER TABLE steps RENAME TO steps_away"))
     live.send(run="r", records=[{"step": 1, "seq": 1, "scalars": {"a": 2.0}}])
-    _, answer = eventually(lambda: found if (found := _ready(live))[0] == 503 else None)
+    _, answer = eventually(lambda: found if (found := readiness(live))[0] == 503 else None)
     assert "steps" in answer["detail"]
     database.execute(sqlalchemy.text("ALTER TABLE steps_away RENAME TO steps"))
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
-    assert eventually(lambda: _ready(live)[0] == 200)
-    assert _ready(live)[1]["quarantined_runs"] == 0
+    assert eventually(lambda: readiness(live)[0] == 200)
+    assert readiness(live)[1]["quarantined_runs"] == 0
 
 
 @pytest.mark.parametrize("by", ["reset", "time"])
@@ -167,7 +163,7 @@ def test_a_quarantined_run_is_tried_again(live, clock, database, sick, by):
         writer = live.app.state.collector.writer
         writer.submit(run_id, lambda repositories: reset_run(repositories, run_id, now=clock.now)).result()
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 0)
-    assert _ready(live)[1]["quarantined_runs"] == 0
+    assert readiness(live)[1]["quarantined_runs"] == 0
     live.send(**SHARD, rank=0, records=[{"step": 1, "scalars": {"a": 2.0}}])
     live.send(**SHARD, rank=1, records=[{"step": 1}])
     degraded = [a for a in live.get(f"/runs/{run_id}/alerts")["items"] if a["kind"] == "monitor_degraded"]
@@ -183,7 +179,7 @@ def test_a_damaged_pace_is_learned_anew(start_collector, scripted, clock, databa
     database.execute(damage, {"recent": b"\xc1", "run": run_id})
     live.send(run="r", records=[{"step": 1, "scalars": {"a": 1.0}}])
     eventually(lambda: live.get(f"/runs/{run_id}")["last_step"] == 1)
-    assert _ready(live) == (200, {"status": "ok", "quarantined_runs": 0, "failing_channels": 0})
+    assert readiness(live) == (200, {"status": "ok", "quarantined_runs": 0, "failing_channels": 0})
 
 
 def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
