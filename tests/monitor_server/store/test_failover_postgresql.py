@@ -12,6 +12,7 @@ from monitor_server.store.postgresql import connections, listen_notify
 from monitor_server.store.postgresql.bounded_connection import BoundedConnection
 from monitor_server.store.postgresql.listen_notify import NotifyChannel
 from tests.live import eventually
+from tests.monitor_server.store.store_faults import writes
 from tests.postgres import create_database
 from tests.relays import Relay
 from tests.store_connections import current_connection
@@ -68,14 +69,7 @@ def _reads_from_standby(store):
     return False
 
 
-def _writes(store):
-    with contextlib.suppress(Unavailable):
-        store.probe()
-        return True
-    return False
-
-
-@pytest.mark.parametrize("returned", [_writes, lambda store: not _reader(store)[1]], ids=["writer", "reader"])
+@pytest.mark.parametrize("returned", [writes, lambda store: not _reader(store)[1]], ids=["writer", "reader"])
 def test_whoever_has_connected_to_a_standby_returns_to_the_primary(returned, failover, monkeypatch):
     """A collector that only reads meets no error there, and showed the data of the standby until its restart."""
     monkeypatch.setattr(connections, "READ_ONLY_SECONDS", math.inf)

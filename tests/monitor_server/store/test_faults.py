@@ -17,15 +17,12 @@ from monitor_server.store.sqlite import connections
 from tests.databases import sqlite_only
 from tests.full_disk import disk_of
 from tests.live import eventually
+from tests.monitor_server.store.store_faults import counted
 from tests.namespaces import can_have_own
 from tests.store_connections import current_connection, engine_of
 
 PAGE_BYTES = 4_096
 WRITE = "UPDATE alembic_version SET version_num = version_num"
-
-
-def _counted(store):
-    return {fault: count for fault, count in store.faults.counts().items() if count}
 
 
 def _execute(store, *statements):
@@ -45,7 +42,7 @@ def test_each_fault_of_a_file_has_its_name(store, monkeypatch):
         engine.dispose()  # the time to wait is set when a connection is made
         with pytest.raises(Unavailable, match="locked"):
             _execute(store)
-    assert _counted(store) == {"locked": 1}
+    assert counted(store) == {"locked": 1}
 
     @sqlalchemy.event.listens_for(engine, "begin")
     def limit(connection):  # of pages: as a disk that has no room for one more
@@ -61,7 +58,7 @@ def test_each_fault_of_a_file_has_its_name(store, monkeypatch):
     Path(path).rename(f"{path}.away")
     with pytest.raises(Unavailable, match="removed or replaced"), store.read():
         pass
-    assert _counted(store) == {"locked": 1, "full": 1, "read_only": 1, "removed": 1}
+    assert counted(store) == {"locked": 1, "full": 1, "read_only": 1, "removed": 1}
 
 
 @sqlite_only
@@ -69,7 +66,7 @@ def test_a_disk_that_fails_is_said_in_the_words_of_the_system(store):
     """No file can grow, for which SQLite has no name: it reports every such fault as a disk I/O error."""
     with disk_of(0), pytest.raises(Unavailable, match=r"cannot write: disk I/O error \(File too large\)"):
         _execute(store, WRITE)
-    assert _counted(store) == {"disk": 1}
+    assert counted(store) == {"disk": 1}
 
 
 READ_ONLY_DISK = """
@@ -116,8 +113,8 @@ def test_each_fault_of_a_server_has_its_name(migrated_postgres):
         for fault, statement in statements.items():
             with pytest.raises(Unavailable):
                 _execute(store, *statement)
-            assert _counted(store).get(fault) == 1, fault
-    assert _counted(store) == dict.fromkeys(statements, 1)
+            assert counted(store).get(fault) == 1, fault
+    assert counted(store) == dict.fromkeys(statements, 1)
 
 
 @pytest.mark.parametrize("transaction", [database.Store.read, database.Store.write])
@@ -137,7 +134,7 @@ def test_a_transaction_that_the_server_ended_because_nothing_came_is_a_lost_conn
     with contextlib.closing(store):
         with pytest.raises(Unavailable), transaction(store) as repositories:
             wait_too_long(repositories)
-        assert _counted(store) == {"connection": 1}
+        assert counted(store) == {"connection": 1}
 
 
 @sqlite_only

@@ -12,6 +12,7 @@ from monitor_server.store.database import Store
 from monitor_server.store.postgresql import standby_waits
 from monitor_server.store.postgresql.bounded_connection import BoundedConnection
 from tests.live import eventually
+from tests.monitor_server.store.store_faults import counted, writes
 from tests.postgres import create_database
 from tests.store_connections import current_connection
 
@@ -78,10 +79,6 @@ def _count(store):
         return current_connection().execute(text("SELECT count(*) FROM lasting")).scalar_one()
 
 
-def _counted(store):
-    return {fault: count for fault, count in store.faults.counts().items() if count}
-
-
 @pytest.fixture
 def url(server):
     """A migrated database on which a statement waits for a lock for a fifth of a second."""
@@ -105,16 +102,9 @@ def test_a_commit_that_waits_for_a_standby_is_refused_with_that_reason_and_reade
                 store.probe()
             with pytest.raises(Unavailable, match=NAMED):  # likewise, and the statement takes too long before that
                 _probe_for_a_moment(store)
-            assert _counted(store) == {"standby": 4}
+            assert counted(store) == {"standby": 4}
         eventually(lambda: _count(store) == 1)
-        eventually(lambda: _writes(store))
-
-
-def _writes(store):
-    with contextlib.suppress(Unavailable):
-        store.probe()
-        return True
-    return False
+        eventually(lambda: writes(store))
 
 
 @pytest.mark.usefixtures("impatient")
