@@ -19,6 +19,7 @@ from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import trainer_hooks
+from tests.trainer_hooks.fsdp import shard_1
 from trainer_hooks.callbacks.torch_loop import LoopWatch
 from trainer_hooks.callbacks.trl import VitalsCallback
 
@@ -28,11 +29,6 @@ STEPS = 4
 def shard_2(module):
     """Shard the model by FSDP2, in place."""
     return fully_shard(module)
-
-
-def shard_1(module):
-    """Wrap the model in FSDP1."""
-    return FullyShardedDataParallel(module, device_id=torch.device("cpu"), use_orig_params=True)
 
 
 def sharded(model, shard=shard_2, dropout=0.1):

@@ -10,6 +10,7 @@ import torch
 from torch import distributed, nn
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
+from tests.trainer_hooks.fsdp import shard_1
 from trainer_hooks.probes.recomputation import RecomputationProbe, ReportedResponses
 
 STEPS, VOCABULARY, WIDTH = 5, 11, 8
@@ -32,11 +33,6 @@ class Model(nn.Module):
         if fails:
             raise RuntimeError("out of memory")
         return self.head(state)
-
-
-def shard_1(module):
-    """Wrap a module in FSDP1."""
-    return FullyShardedDataParallel(module, device_id=torch.device("cpu"), use_orig_params=True)
 
 
 def train(shard, way):
