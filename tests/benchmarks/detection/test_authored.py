@@ -15,14 +15,10 @@ from benchmarks.detection.authored.suite import (
     make_run,
     make_twins,
 )
+from tests.benchmarks.detection.signal_arrays import series
 
 PAIRED = "entropy/paired_delta"
 ALL_KINDS = [*benign_kinds(), *displacement_kinds(), *failure_kinds()]
-
-
-def series(run, signal):
-    """Return a signal as an array over rows, NaN where absent."""
-    return np.array([observation.signals.get(signal, np.nan) for observation in run.observations])
 
 
 def test_there_are_as_many_kinds_as_promised():

@@ -6,11 +6,7 @@ import pytest
 from benchmarks.detection.authored.groups import all_correct, all_marked
 from benchmarks.detection.authored.suite import benign_kinds, displacement_kinds, failure_kinds, fault_kinds, make_fault
 from benchmarks.detection.runs import Group
-
-
-def series(run, signal):
-    """Return a signal as an array over rows, NaN where absent."""
-    return np.array([observation.signals.get(signal, np.nan) for observation in run.observations])
+from tests.benchmarks.detection.signal_arrays import series
 
 
 def test_faults_are_kinds_of_their_own():
