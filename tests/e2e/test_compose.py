@@ -161,6 +161,11 @@ def test_prometheus_scrapes_every_target(stack):
     assert stack.wait_for("a scrape of every target", targets) == {"rlvitals", "alertmanager", "prometheus"}
 
 
+def _received_alerts(stack):
+    found = stack.get("alertmanager", "/api/v2/alerts")
+    return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
+
+
 def test_a_non_finite_gradient_fires_in_prometheus_and_arrives_in_alertmanager(stack, dying):
     """The alert names the run and its severity; the healthy run has no alert."""
 
@@ -168,14 +173,10 @@ def test_a_non_finite_gradient_fires_in_prometheus_and_arrives_in_alertmanager(s
         found = stack.get("prometheus", "/api/v1/alerts")["data"]["alerts"]
         return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
 
-    def arrived():
-        found = stack.get("alertmanager", "/api/v2/alerts")
-        return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
-
     expected = {"alertname": "GRPONonFinite", "project": PROJECT, "run": dying, "severity": "critical"}
     [alert] = stack.wait_for("the rule firing in Prometheus", firing)
     assert (alert["labels"], alert["state"]) == (expected, "firing")
-    [alert] = stack.wait_for("the alert in Alertmanager", arrived)
+    [alert] = stack.wait_for("the alert in Alertmanager", lambda: _received_alerts(stack))
     assert alert["labels"] == expected
     assert alert["annotations"]["runbook_url"] == "docs/runbooks/grpononfinite.md"
     runs = {alert["labels"].get("run") for alert in stack.get("alertmanager", "/api/v2/alerts")}
@@ -235,11 +236,7 @@ def test_every_service_restarted_in_turn_loses_nothing(stack, dying, capsys):
         assert stack.get("alertmanager", f"/api/v2/silence/{silence_id}")["status"]["state"] == "active"
         assert stack.get("prometheus", f"/api/v1/query?query={seen}")["data"]["result"]
 
-    def arrived():
-        found = stack.get("alertmanager", "/api/v2/alerts")
-        return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
-
-    stack.wait_for("the alert in Alertmanager again", arrived)
+    stack.wait_for("the alert in Alertmanager again", lambda: _received_alerts(stack))
 
 
 def test_a_backup_is_made_and_restored_by_the_commands_of_the_page(stack, dying, tmp_path):
