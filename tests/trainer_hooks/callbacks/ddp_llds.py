@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from test_llds_trl import train, whole_penalty
+from tiny_llds import train, whole_penalty
 
 from trainer_hooks.reference.distributed import SINGLE_PROCESS
 

@@ -6,8 +6,8 @@ import pytest
 import tiny_trl
 import torch
 from accelerate import Accelerator
-from test_lightning import Tiny, fit
-from test_transformers import tiny_trainer
+from tiny_lightning import Tiny, fit
+from tiny_transformers import tiny_trainer
 from trl import GRPOTrainer, RLOOTrainer
 
 from tests.live import PATIENCE_SECONDS

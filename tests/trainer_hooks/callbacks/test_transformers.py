@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 import tiny_trl
 import torch
-from datasets import Dataset
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from tiny_transformers import tiny_trainer
+from transformers import Trainer, TrainerCallback
 
 from tests import warm
 from tests.live import PATIENCE_SECONDS
@@ -23,7 +23,8 @@ PREEMPTED = """
 import os, signal, sys
 from pathlib import Path
 from transformers import TrainerCallback
-from test_transformers import VitalsCallback, tiny_trainer
+from tiny_transformers import tiny_trainer
+from trainer_hooks.callbacks.transformers import VitalsCallback
 
 class Preempting(TrainerCallback):
     def on_step_end(self, _args, state, *_, **__):
@@ -33,32 +34,6 @@ class Preempting(TrainerCallback):
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 tiny_trainer(Path(sys.argv[1]), [VitalsCallback(run="preempted"), Preempting()]).train()
 """
-
-
-def tiny_trainer(folder, callbacks=(), **options):
-    """Return a plain Trainer that fits a tiny language model for four steps."""
-    torch.set_num_threads(1)
-    set_seed(5)
-    rows = [{"input_ids": [3, 4, 5, index % 8 + 6], "labels": [3, 4, 5, index % 8 + 6]} for index in range(32)]
-    settings = {
-        "output_dir": str(folder),
-        "per_device_train_batch_size": 4,
-        "gradient_accumulation_steps": 2,
-        "max_steps": 4,
-        "learning_rate": 1e-2,
-        "logging_steps": 2,
-        "max_grad_norm": 0.05,
-        "use_cpu": True,
-        "save_strategy": "no",
-        "disable_tqdm": True,
-    } | options
-    return Trainer(
-        model=tiny_trl.model(folder / "model"),
-        args=TrainingArguments(**settings),
-        train_dataset=Dataset.from_list(rows),
-        eval_dataset=Dataset.from_list(rows[:4]),
-        callbacks=list(callbacks),
-    )
 
 
 @pytest.fixture
