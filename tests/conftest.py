@@ -139,6 +139,13 @@ def collector_port() -> int:
 
 
 @pytest.fixture
+def many_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the collectors that start from here on show any number of views; their limit has its own test."""
+    for name in ("VIEWS_PER_CALLER", "VIEWS_ALTOGETHER"):
+        monkeypatch.setattr(f"monitor_server.api.running_collector.collector.{name}", 1e6)
+
+
+@pytest.fixture
 def start_collector(database_url: str, collector_port: int) -> Iterator[Any]:
     """Start a collector with own settings, clock or engine: `start_collector(stall_factor=2, clock=clock)`.
 

@@ -7,11 +7,9 @@ from tests.browser.held_answers import OPEN
 
 
 @pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted. Its limit of views is off here, because that limit has its own test."""
-    live = start_collector(dashboard="dashboard.app:attach")
-    live.app.state.collector.shown_views.count = lambda _: None
-    return live
+def collector(many_views, start_collector):  # noqa: ARG001 - it comes first
+    """A collector with the dashboard mounted, without the limit of views."""
+    return start_collector(dashboard="dashboard.app:attach")
 
 
 @pytest.fixture

@@ -14,10 +14,9 @@ SIZES = {"phone": (360, 740), "desk": (1280, 800), "wall": (3840, 2160)}
 
 
 @pytest.fixture
-def collector(start_collector):
-    """A collector with the dashboard mounted and two runs, without the limit of views, which has its own test."""
+def collector(many_views, start_collector):  # noqa: ARG001 - it comes first
+    """A collector with the dashboard mounted and two runs, without the limit of views."""
     live = start_collector(dashboard="dashboard.app:attach")
-    live.app.state.collector.shown_views.count = lambda _: None
     for name in ("second", "first"):
         live.run(run=name, records=[{"step": step, "scalars": {"reward/mean": 0.5, "a": 1.0}} for step in range(5)])
     return live

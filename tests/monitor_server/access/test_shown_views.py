@@ -75,9 +75,8 @@ def heard(guarded, key, shown, **query):
 
 
 @pytest.fixture
-def unbounded(two):
-    """A collector without the limit of views, which has its own test."""
-    two.live.app.state.collector.shown_views.count = lambda _: None
+def unbounded(many_views, two):  # noqa: ARG001 - it comes first
+    """A collector without the limit of views."""
     return two
 
 
@@ -211,12 +210,12 @@ def test_who_comes_later_hears_of_no_earlier_view(unbounded):
 
 
 @postgres_only
+@pytest.mark.usefixtures("many_views")
 def test_a_view_crosses_collectors_and_keeps_to_its_project(start_collector, scripted):
     """It is shown at one collector; a listener at another receives the views that its key reaches."""
     reader, other = start_collector(engine=scripted, role="web"), Guarded(start_collector(engine=scripted))
     relays = [live.app.state.collector.relay for live in (reader, other.live)]
     eventually(lambda: all(relay.is_listening for relay in relays))
-    other.live.app.state.collector.shown_views.count = lambda _: None
     admin, ours = other.key("admin"), other.key("operate", project="ours")
     run, foreign = (other.send(admin, run=name, project=name) for name in ("ours", "theirs"))
     reader.app.state.collector.keys.read()
