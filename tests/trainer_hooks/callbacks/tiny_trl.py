@@ -134,6 +134,14 @@ def trainer(
     )
 
 
+class Fused(GRPOTrainer):
+    """A trainer whose loss never calls the scorer."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # noqa: ARG002, FBT002 - TRL's
+        """Return a loss without a gradient."""
+        return sum(weight.sum() for weight in model.parameters()) * 0.0
+
+
 def weights(done) -> bytes:
     """Return all weights as bytes, in order."""
     return b"".join(value.detach().cpu().numpy().tobytes() for _, value in sorted(done.model.state_dict().items()))
