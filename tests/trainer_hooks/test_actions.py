@@ -64,26 +64,24 @@ def test_decisions_that_no_loop_reads_take_bounded_memory(dry_run):
     assert [decision.alert.id for decision in decisions] == [str(number) for number in range(1, MAX_DECISIONS + 1)]
 
 
-def test_an_unknown_action_is_refused():
-    """The message lists the known actions."""
-    with pytest.raises(ConfigurationError, match="'notify'"):
-        ActionPolicy({"critical": "panic"})
-
-
 @pytest.mark.parametrize(
-    ("name", "meant"),
-    [("criticals", "critical"), ("likelihood-drift", "likelihood_drift"), ("stagnation", "likelihood_stagnation")],
+    ("rules", "message"),
+    [
+        ({"critical": "panic"}, "'notify'"),
+        ({"criticals": "stop"}, "got 'criticals'; the nearest are .*'critical'"),
+        ({"likelihood-drift": "stop"}, "got 'likelihood-drift'; the nearest are .*'likelihood_drift'"),
+        ({"stagnation": "stop"}, "got 'stagnation'; the nearest are .*'likelihood_stagnation'"),
+        ({"trainer_lost": "stop"}, "that detection finds"),
+    ],
+    ids=["unknown action", "misspelt severity", "misspelt kind", "phase", "silence"],
 )
-def test_a_rule_that_no_alert_can_meet_is_refused(name, meant):
-    """A name that no alert can have is refused, because the run would be unprotected; the message suggests names."""
-    with pytest.raises(ConfigurationError, match=f"got {name!r}; the nearest are .*{meant!r}"):
-        ActionPolicy({name: "stop"})
+def test_a_policy_that_could_not_act_is_refused(rules, message):
+    """The run would be unprotected. The message lists the known actions, or the nearest names of alerts.
 
-
-def test_a_rule_for_silence_is_refused():
-    """A trainer never receives the alerts that the collector raises when it receives nothing."""
-    with pytest.raises(ConfigurationError, match="that detection finds"):
-        ActionPolicy({"trainer_lost": "stop"})
+    A trainer never receives the alerts that the collector raises when it receives nothing.
+    """
+    with pytest.raises(ConfigurationError, match=message):
+        ActionPolicy(rules)
 
 
 def request(action="stop"):
