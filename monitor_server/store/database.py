@@ -90,7 +90,7 @@ class Store:
                 set_temporary_store(connection, "FILE")  # an index of a large table is sorted there
                 with connection.begin():
                     require_suitable(connection)
-                require_own_sessions(engine)
+                require_own_sessions(connection)
                 open_schema(connection, url)
                 set_temporary_store(connection, "MEMORY")
         except DBAPIError as error:

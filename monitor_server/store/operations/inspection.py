@@ -47,7 +47,7 @@ def inspect_database(url: str) -> DatabaseState | None:
     try:
         with engine.connect() as connection:
             require_suitable(connection)
-            require_own_sessions(engine)
+            require_own_sessions(connection)
             state = read_state(connection, free_bytes=None if file is None else free_bytes(file))
             if state.schema_version != newest_schema():  # the tables may lack columns
                 return state

@@ -149,27 +149,31 @@ def require_suitable(connection: Connection) -> None:
         )
 
 
-def require_own_sessions(engine: Engine) -> None:
+def require_own_sessions(connection: Connection) -> None:
     """Check that each connection has a session of its own, also behind a pooler; SQLite needs none.
 
     A pooler gives its clients a process number of its own. In its transaction mode a session is given from client to
-    client, with what the last one has prepared and set.
+    client, with what the last one has prepared and set. Only behind a pooler is a second connection opened. The
+    transaction of the connection is ended, so that such a pooler can give its session away.
 
     Raises:
-        DatabaseUnusable: If two connections share a session.
+        DatabaseUnusable: If two connections share a session, or a connection does not keep its own.
     """
-    if engine.dialect.name != "postgresql":
+    if connection.dialect.name != "postgresql":
         return
-    with engine.connect() as one:
-        driver: Any = one.connection.driver_connection
-        if one.scalar(text("SELECT pg_backend_pid()")) == driver.info.backend_pid:
-            return
-        mark = uuid.uuid4().hex
-        one.execute(text("SELECT set_config('rlvitals.session', :mark, false)"), {"mark": mark})
-        one.commit()
-        with engine.connect() as other:
-            found = other.scalar(text("SELECT current_setting('rlvitals.session', true)"))
-    if found == mark:
+    driver: Any = connection.connection.driver_connection
+    is_direct = connection.scalar(text("SELECT pg_backend_pid()")) == driver.info.backend_pid
+    mark, asked = uuid.uuid4().hex, text("SELECT current_setting('rlvitals.session', true)")
+    if not is_direct:
+        connection.execute(text("SELECT set_config('rlvitals.session', :mark, false)"), {"mark": mark})
+    connection.commit()
+    if is_direct:
+        return
+    with connection.engine.connect() as other:
+        found = other.scalar(asked)
+    kept = connection.scalar(asked)  # others that start meanwhile may have got the session
+    connection.commit()
+    if found == mark or kept != mark:
         raise DatabaseUnusable(
             "each connection must have a session of PostgreSQL, and a pooler gives one session to several: it has the "
             "mode transaction or statement; set RLVITALS_DATABASE_URL or --database to the address of PostgreSQL "
