@@ -296,7 +296,8 @@
     const api = grid();
     const row = api && api.getRowNode(step.run_id);
     if (!row || !row.data) return !api;
-    const data = { ...row.data, step: step.step, last_seen: step.last_seen };
+    // A collector of another version may not send when the run was last heard.
+    const data = { ...row.data, step: step.step, last_seen: step.last_seen ?? row.data.last_seen };
     const isNumber = (name) => typeof step.signals[name] === "number";
     const appended = (values, name) => [...values, isNumber(name) ? step.signals[name] : null].slice(-SPARKLINE_POINTS);
     if (isNumber(data.signal)) data.reward = step.signals[data.signal];

@@ -150,7 +150,7 @@
       else if (signal in step.signals) element.dataset.number = step.signals[signal];
     });
     const since = header.querySelector("[data-epoch]");
-    if (since) since.dataset.epoch = step.last_seen;
+    if (since && step.last_seen) since.dataset.epoch = step.last_seen; // a collector of another version may not send it
   }
 
   /* Whether the page shows a run; the fleet and the settings are drawn anew after an event of any run. */
