@@ -204,10 +204,7 @@ def test_the_phase_of_a_quarantined_run_is_not_known(start_collector, database):
         event = next(data for kind, data in events if kind == "run" and data["phase"] == "unknown")
         assert event["id"] == run_id
         found = live.get(f"/runs/{run_id}")
-        assert (found["phase"], found["phase_from_step"]) == (
-            "unknown",
-            None,
-        )  # how long it is unknown, nobody recorded
+        assert (found["phase"], found["phase_from_step"]) == ("unknown", None)  # nobody recorded since when
         assert live.get("/runs", where="phase_steps:above:0")["items"] == []
         assert (live.get(f"/runs/{run_id}/forecast"), live.get(f"/runs/{run_id}/warranty")) == (None, None)
         (alert,) = live.get(f"/runs/{run_id}/alerts")["items"]
