@@ -72,7 +72,8 @@ class Spool:
             nbytes += sum(batch.nbytes for batch in found)
             if batches and found and nbytes > self.capacity_bytes:
                 # Each process had room of its own. What this one has no room for yet must not be dropped.
-                self._claimed.pop().release()
+                with self._changing_locks():
+                    self._claimed.pop().release()
                 self._looked_at, self.has_more = looked_before, True
                 break
             batches += found
