@@ -1,5 +1,6 @@
 """The health of the run as last reported by the collector: its phase, and the alerts that the user is notified of."""
 
+import inspect
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
@@ -116,9 +117,13 @@ class RunHealth:
 
     def _call(self, listener: Callable[[Notice], object], notice: Notice) -> None:
         try:
-            listener(notice)
+            result = listener(notice)
         except BaseException as error:  # noqa: BLE001 - the user's callback, or its sys.exit(), must not end delivery
             self._drops.count("internal_errors", f"on_alert raised {type(error).__name__}: {describe_error(error)}")
+            return
+        if inspect.iscoroutine(result):  # of a lambda or an object; `connect` refuses an async function
+            result.close()
+            self._drops.count("internal_errors", "on_alert must not return a coroutine, which nothing would await")
 
     def _is_about_this_process(self, receipt: Receipt) -> bool:
         """Whether detection has processed a step of this process; an earlier process may have had the same attempt.

@@ -154,17 +154,23 @@ def test_a_collector_that_sends_alerts_without_end_takes_bounded_memory(caplog):
 
 
 def test_a_listener_that_raises_does_not_keep_the_others_from_the_alert():
-    """An error of one listener is counted as an internal error, and the other listeners receive the alert."""
+    """An error of one listener is counted as an internal error, and the other listeners receive the alert.
+
+    A coroutine that one returns is an error too, because nothing awaits it.
+    """
 
     def fail(_notice):
         raise RuntimeError("the user's mistake")
 
+    async def page(_notice):
+        """Do nothing."""
+
     notified = []
     drops = DropCounter()
-    made = RunHealth(ATTEMPT, drops, [fail, notified.append])
+    made = RunHealth(ATTEMPT, drops, [fail, page, notified.append])
     made.update(receipt(phase="decay", alerts=[alert()]), ATTEMPT)
     assert notified == [alert()]
-    assert drops["internal_errors"] == 1
+    assert drops["internal_errors"] == 2
 
 
 @pytest.mark.parametrize(("newest", "warnings"), [(ATTEMPT + 1, 1), (ATTEMPT, 0), (None, 0)])
