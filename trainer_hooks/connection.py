@@ -109,7 +109,7 @@ def connect(
         monitor.drops.warn(
             "rank",
             f"THIS PROCESS REPORTS AS THE ONLY RANK OF ITS RUN, and torch.distributed has it as rank {number}, because "
-            "neither connect nor RANK and WORLD_SIZE name a rank. Pass connect(rank=, world_size=) on every rank, or "
+            "neither connect nor RANK and WORLD_SIZE say so. Pass connect(rank=, world_size=) on every rank, or "
             "connect on rank 0 alone",
             once=True,
         )
