@@ -16,9 +16,9 @@ import numpy as np
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.schemas import SeriesItem
 from monitor_server.store.database import Store
-from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.runs import Run
+from monitor_server.store.repositories.series.downsampling import downsample
 from monitor_server.store.repositories.steps import Step
 
 __all__ = ["main"]

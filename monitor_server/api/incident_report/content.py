@@ -22,9 +22,9 @@ from monitor_server.api.schemas import (
 from monitor_server.attribution.vitals import VITALS
 from monitor_server.errors import UnknownAlert
 from monitor_server.settings import Deadlines
-from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import alert_of
+from monitor_server.store.repositories.series.downsampling import downsample
 
 __all__ = ["Incident", "read_incident"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor_server.api.pagination import MAX_NUMBERS
-from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.series.columns import Column, Statistic
+from monitor_server.store.repositories.series.downsampling import downsample
 from trainer_hooks.wire import spell_non_finite
 
 __all__ = ["PATTERN", "SeriesCursor", "SeriesPart", "read_part", "render_part"]

@@ -7,8 +7,8 @@ from typing import Any, Final
 from monitor_server.attribution.vitals import VITALS
 from monitor_server.notifications.messages.png_drawing import PictureCurve, can_draw, draw
 from monitor_server.store.database import Store
-from monitor_server.store.downsampling import downsample
 from monitor_server.store.encoding.stored_json import read_object
+from monitor_server.store.repositories.series.downsampling import downsample
 
 __all__ = ["draw_picture"]
 

@@ -214,14 +214,14 @@ def read_means(summaries: Sequence[tuple[int, int, bytes]]) -> Points | None:
     A block without a finite value is left out.
 
     Returns:
-        None if a summary, of an earlier version, has no mean.
+        None if a block with numbers has no mean: its summary is of an earlier version, or all its numbers are infinite.
 
     Raises:
         ValueError: If the number of rows does not fit a summary.
     """
     blocks, offsets, ends = _read_blocks(summaries)
-    has_mean = blocks["count"] > 0
-    if (np.isfinite(blocks["minimum"]) & ~has_mean).any():
+    has_mean = (blocks["count"] > 0) & np.isfinite(blocks["mean"])
+    if ((blocks["at_minimum"] != NOWHERE) & ~has_mean).any():
         return None
     counts = blocks["count"].astype(np.int64)
     return Points((offsets + ends - 1)[has_mean], blocks["mean"][has_mean], counts[has_mean])

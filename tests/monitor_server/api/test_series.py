@@ -10,8 +10,8 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor_server.store.downsampling import downsample
 from monitor_server.store.repositories.series.columns import Column
+from monitor_server.store.repositories.series.downsampling import downsample
 from tests.live import eventually
 from tests.store_connections import engine_of
 

@@ -85,6 +85,21 @@ class ChunkRows:
         """The number of rows of all chunks."""
         return int(self.offsets[-1])
 
+    def split(self, low: int, high: int) -> "tuple[ChunkRows, ChunkRows, ChunkRows]":
+        """Return the first chunk if it has steps before ``low``, the last if it has steps after ``high``, and the rest.
+
+        The rest, which lies between the two, is the second of the three.
+        """
+        count = len(self.numbers)
+        begin = int(count > 0 and self.numbers[0][0] < low)
+        end = max(begin, count - int(count > 0 and self.numbers[-1][-1] > high))
+        return self._part(0, begin), self._part(begin, end), self._part(end, count)
+
+    def _part(self, begin: int, end: int) -> "ChunkRows":
+        here = slice(begin, end)
+        offsets = self.offsets[begin : end + 1] - self.offsets[begin]
+        return ChunkRows(self.first_steps[here], self.end_steps[here], self.numbers[here], offsets)
+
     def gaps(self, low: int, high: int) -> list[tuple[int, int]]:
         """Return the ranges of steps from ``low`` to ``high``, both ends included, that no chunk contains."""
         begin, gaps = low, []

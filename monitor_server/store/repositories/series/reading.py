@@ -11,6 +11,7 @@ from monitor_server.store.encoding.chunks import DAMAGE, Points, read_extremes, 
 from monitor_server.store.encoding.step_signals import columns
 from monitor_server.store.repositories.series.chunk_rows import ChunkRows, DamagedChunks
 from monitor_server.store.repositories.series.columns import Column, Statistic, join_columns
+from monitor_server.store.repositories.series.downsampling import downsample
 from monitor_server.store.repositories.series.step_rows import read_step_rows
 from monitor_server.store.statements import fetch_tuples
 from monitor_server.store.tables import chunk_values, signals
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 
 # Summaries are read if they have at least the requested number of points: two for each 64 rows.
 ROWS_PER_POINT = 32
+FEWEST_POINTS = 10  # of which `downsample` can make a choice
 
 _POSITIONS = select(signals.c.name, signals.c.position).where(
     signals.c.run_id == bindparam("run"), signals.c.name.in_(bindparam("names", expanding=True))
@@ -71,9 +73,14 @@ class Series:
         damaged: set[int] = set()
         while True:
             rows = ChunkRows.read(self._connection, run_id, low, high, damaged)
-            by_summary = statistic if max_points is not None and rows.count > ROWS_PER_POINT * max_points else None
             try:
-                compacted = self._read_compacted(run_id, positions, rows, by_summary=by_summary, with_times=with_times)
+                if max_points is None or rows.count <= ROWS_PER_POINT * max_points:
+                    compacted = [self._read_compacted(run_id, positions, rows, by_summary=None, with_times=with_times)]
+                else:  # a block that is partly outside of the range has no summary of the part inside
+                    compacted = [
+                        self._read_compacted(run_id, positions, part, by_summary=summary, with_times=with_times)
+                        for part, summary in zip(rows.split(low, high), (None, statistic, None), strict=True)
+                    ]
             except DamagedChunks as found:
                 damaged |= found.first_steps
             else:
@@ -84,7 +91,7 @@ class Series:
         return [
             join_columns(
                 name,
-                [*compacted.get(name, []), *parts.get(name, [])],
+                [*(part[name] for part in compacted if name in part), *parts.get(name, [])],
                 first_step=low,
                 last_step=high,
                 with_times=with_times,
@@ -100,8 +107,8 @@ class Series:
         *,
         by_summary: Statistic | None,
         with_times: bool,
-    ) -> dict[str, list[Column]]:
-        """Read the compacted values of signals, or what the summaries have; all values where these do not have it."""
+    ) -> dict[str, Column]:
+        """Read the compacted values of signals, or what the summaries have; thinned values where these lack it."""
         if not rows.first_steps or not positions:
             return {}
         read: Callable[[Sequence[tuple[int, int, bytes]]], Points | None]
@@ -119,7 +126,7 @@ class Series:
         }
         fetched = fetch_tuples(self._connection, _SUMMARIES if by_summary else _VALUES, asked)
         by_position = {value: name for name, value in positions.items()}
-        found: dict[str, list[Column]] = {}
+        found: dict[str, Column] = {}
         unread: dict[str, int] = {}
         for position, group in groupby(fetched, key=itemgetter(0)):
             encoded = [(*extents[first], blob) for _, first, blob in group if first in extents]
@@ -134,15 +141,18 @@ class Series:
             if points is None:
                 unread[name] = position
                 continue
-            column = Column(
+            found[name] = Column(
                 signal=name,
                 steps=rows.steps_at(points.places),
                 values=points.values,
                 times=None if times is None else times[points.places],
                 counts=points.counts,
             )
-            found[name] = [column]
-        return found | self._read_compacted(run_id, unread, rows, by_summary=None, with_times=with_times)
+        for name, position in unread.items():  # one after the other, because each is held as a whole
+            whole = self._read_compacted(run_id, {name: position}, rows, by_summary=None, with_times=with_times)[name]
+            most = max(FEWEST_POINTS, rows.count // ROWS_PER_POINT)
+            found[name] = downsample(whole, max_points=most, statistic=by_summary or "extremes")
+        return found
 
     def _not_compacted(
         self, run_id: str, positions: dict[str, int], gaps: Sequence[tuple[int, int]], *, with_times: bool
