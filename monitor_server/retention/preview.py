@@ -83,7 +83,7 @@ def _count(
         return counts.records(deadline, silent_since=since)
     if name == "response_days":
         return counts.responses(deadline, silent_since=since)
-    if name == "step_days":
-        return counts.steps(deadline, silent_since=since, most=limits.thinned_steps)
     kept = repositories.rules.compared_runs()
+    if name == "step_days":
+        return counts.steps(deadline, silent_since=since, most=limits.thinned_steps, without=kept)
     return counts.runs(deadline, silent_since=since, now=now, deadlines=deadlines, without=kept)

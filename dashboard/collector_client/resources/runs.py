@@ -205,10 +205,10 @@ class Runs:
         await self._requests.ask("PATCH", item_path("runs", run_id), json=labels)
 
     async def delete(self, run_id: str, *, is_forced: bool = False) -> None:
-        """Delete a run; a run whose trainer still sends is deleted only with ``is_forced``."""
+        """Delete a run; while its trainer sends, or a rule compares with it, only with ``is_forced``."""
         await self._requests.ask("DELETE", item_path("runs", run_id), params={"force": str(is_forced).lower()})
 
     async def delete_project(self, name: str) -> None:
-        """Delete all runs of a project, unless a trainer of one of them still sends."""
+        """Delete a project with its runs, silences and views, unless a trainer of one of its runs still sends."""
         written = quote(name, safe="").replace(".", "%2E")  # the client would take "." and ".." for parts of the path
         await self._requests.ask("DELETE", f"/projects/{written}")

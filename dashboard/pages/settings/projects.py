@@ -22,7 +22,11 @@ def register(app: Dash, api_url: str) -> None:
         if not any(clicks) or not ctx.triggered_id:
             return no_update, no_update, no_update
         name = ctx.triggered_id["project"]
-        return True, f"Delete the project {name} with all its runs? This cannot be undone.", name
+        return (
+            True,
+            f"Delete the project {name} with all its runs, silences and saved views? This cannot be undone.",
+            name,
+        )
 
     async def delete_project(confirmed: int | None, name: str) -> tuple[object, object]:
         if not confirmed:

@@ -44,7 +44,7 @@ async def delete_one_run(run_id: str, collector: Serving, asking: Asking, *, for
 
 @router.delete("/projects/{name:path}", responses=NOT_FOUND | CONFLICT)
 async def delete_one_project(name: str, collector: Serving, asking: Asking, *, force: Force = False) -> DeletedRuns:
-    """Delete all runs of a project, or none if the trainer of one still sends."""
+    """Delete a project with its runs, silences and views, or nothing if the trainer of one run still sends."""
     now, deadlines = collector.clock(), collector.settings.deadlines
 
     def begin(repositories: Repositories) -> tuple[str | None, list[str]]:

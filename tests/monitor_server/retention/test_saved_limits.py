@@ -185,10 +185,11 @@ def test_a_run_with_which_a_rule_compares_stays_whole_until_the_rule_is_switched
         with store.write() as repositories:
             policy.begin_deletions(repositories)
             thinned = [task.run_id for task in policy.find_tasks(repositories) if task.kind == "steps"]
-            (counted,) = preview_removals(repositories, Settings(), {"run_days": 7.0}, now=clock.now)
-            return thinned, counted.runs, repositories.deletion.deleted_runs()
+            asked = {"run_days": 7.0, "step_days": 7.0, "thinned_steps": 2}
+            counted = [each.runs for each in preview_removals(repositories, Settings(), asked, now=clock.now)]
+            return thinned, counted, repositories.deletion.deleted_runs()
 
-    assert due() == ([], 0, [])
+    assert due() == ([], [0, 0], [])
     refused = guarded.ask("DELETE", f"/api/v1/runs/{base}", admin)
     assert (refused.status, refused.json()["error"]) == (409, "RuleConflict")
     assert "'behind'" in refused.json()["detail"]
@@ -196,7 +197,7 @@ def test_a_run_with_which_a_rule_compares_stays_whole_until_the_rule_is_switched
     assert changed.status == 200, changed.data
     with store.write() as repositories:
         assert [task.run_id for task in policy.find_tasks(repositories) if task.kind == "steps"] == [base]
-    assert due() == ([], 0, [base])
+    assert due() == ([], [0, 0], [base])
 
 
 @sqlite_only

@@ -50,9 +50,9 @@ class RetentionCounts:
         """Count the sampled responses of silent runs."""
         return self._count(deadline, _numbers(responses), silent_since=silent_since)
 
-    def steps(self, deadline: Deadline, *, silent_since: float, most: int) -> Counted:
+    def steps(self, deadline: Deadline, *, silent_since: float, most: int, without: Collection[str] = ()) -> Counted:
         """Count the silent runs that are not thinned, and an upper bound of the steps that each has beyond a number."""
-        is_due = runs.c.steps_thinned_to <= runs.c.last_step
+        is_due = (runs.c.steps_thinned_to <= runs.c.last_step) & runs.c.id.not_in(without)
         return self._count(deadline, _numbers(steps).where(is_due), silent_since=silent_since, most=most)
 
     def runs(
