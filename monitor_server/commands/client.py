@@ -222,6 +222,7 @@ def require_address(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_address &= not (parts.query or parts.fragment or any(map(str.isspace, url)))  # trainers refuse these too
     except ValueError:  # the port is no number of one, or a bracket has no end
         is_address = False
     # A password would not be sent, and lines of output would show it. One with a slash is no part of `netloc`.

@@ -82,6 +82,7 @@ def test_an_address_without_a_scheme_is_reported_in_one_line(capsys):
         "http://bob:hid/den@127.0.0.1:9",
         "bob:hidden@127.0.0.1:9",
         "http://bob:hidden@[",
+        "http://127.0.0.1:9?bob:hidden@x",
     ],
 )
 def test_a_password_in_an_address_is_refused_and_not_shown(address, capsys, monkeypatch):
