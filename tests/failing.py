@@ -13,6 +13,7 @@ class Failing:
     def __init__(self, live):
         self._app, live.app.middleware_stack = live.app.middleware_stack, self
         self.status = self.count = 0  # the status, and how many requests have failed
+        self.answer = REFUSAL
         self.method = ""  # of the requests that fail; all where it is empty
 
     async def __call__(self, scope, receive, send):
@@ -25,4 +26,4 @@ class Failing:
         self.count += 1
         headers = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": json.dumps(REFUSAL).encode()})
+        await send({"type": "http.response.body", "body": json.dumps(self.answer).encode()})

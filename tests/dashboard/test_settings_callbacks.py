@@ -11,6 +11,7 @@ from dashboard.ids.settings import channels as channel_ids
 from dashboard.ids.settings import retention as retention_ids
 from dashboard.pages.settings import channel_buttons, channel_form, filled_forms, retention, route_form
 from tests.dashboard.callbacks import Callbacks
+from tests.failing import Failing
 
 HOOK = {"type": "webhook", "url": "https://127.0.0.1/in", "secret": "0123456789abcdef"}
 LIMITS = dict.fromkeys(LIMIT_FIELDS)
@@ -174,8 +175,20 @@ def test_a_number_that_is_no_limit_is_refused_at_its_field(page):
     assert (is_asked, asked, said) == (False, None, "Not saved. ")
     found = {name: problem for name, problem in zip(LIMIT_FIELDS, problems, strict=True) if problem}
     assert set(found) == {"record_steps", "run_days"}
-    assert all(problem.startswith("Input should be greater than") for problem in found.values())
+    assert all(
+        problem.startswith(("Input should be greater than", "must be more than 0 days")) for problem in found.values()
+    )
     assert ";" not in "".join(found.values())
+
+
+def test_settings_that_the_collector_has_not_confirmed_are_not_called_unsaved(live, page):
+    """They may be in force."""
+    failing = Failing(live)
+    failing.method, failing.status = "PUT", 503
+    failing.answer = {"error": "OutcomeUnknown", "detail": "the database has not confirmed this"}
+    numbers = dict.fromkeys(DELIVERY_FIELDS, "") | {"match": "first"}
+    said = page.call("save_delivery", 1, 1, *numbers.values())[0]
+    assert said.startswith("It is not known whether this was done: look before you repeat it. The collector answered")
 
 
 def test_numbers_of_text_fields_are_saved_as_numbers(live, page):

@@ -7,7 +7,7 @@ from typing import Any, Final
 from dash import Dash, Input, Output, State, ctx, no_update
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError, NotFoundError
+from dashboard.collector_client.errors import ApiError, NotFoundError, describe_failure
 from dashboard.collector_client.types.administration import ViewItem
 from dashboard.components.fleet.filters import view_options
 from dashboard.ids import fleet as fleet_ids
@@ -41,6 +41,7 @@ def register(app: Dash, api_url: str) -> None:
     ) -> tuple[object, object, object, str]:
         done = refusal = ""
         is_save = ctx.triggered_id == fleet_ids.VIEW_TO_SAVE
+        undone = "Not saved." if is_save else "Not deleted."
         if is_save and to_save and "seen" not in to_save:  # an earlier dashboard's page does not say what it has seen
             return no_update, no_update, no_update, OUTDATED
         try:
@@ -63,7 +64,8 @@ def register(app: Dash, api_url: str) -> None:
                 no_update,
                 no_update,
                 no_update,
-                refusal or (f"{done} The list of views was not read. {error}" if done else str(error)),
+                refusal
+                or (f"{done} The list of views was not read. {error}" if done else describe_failure(undone, error)),
             )
         if refusal and to_save:
             held = next((view for view in views if view["is_own"] and view["name"] == to_save["name"]), None)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dash import ALL, Dash, Input, Output, State, ctx, no_update
 
+from dashboard.collector_client.errors import describe_failure
 from dashboard.components.settings.channel_form_values import move_route_up, without_channel, without_route
 from dashboard.ids.settings import channels as channel_ids
 from dashboard.pages.settings.saved_channels import SHOWN, Change, again, save_change
@@ -26,7 +27,9 @@ def register(app: Dash, api_url: str) -> None:
         if chosen.get("type") == "version-restore":
             problem, _, shown = await save_change(api_url, version, None, restored=number)
             return (
-                f"Version {number} is in force again." if problem is None else f"Not restored. {problem}",
+                f"Version {number} is in force again."
+                if problem is None
+                else describe_failure("Not restored.", problem),
                 *shown,
             )
         changes: dict[tuple[str, str], Change] = {
@@ -38,7 +41,8 @@ def register(app: Dash, api_url: str) -> None:
         if change is None:  # the button Edit changes no settings
             return (no_update,) * (1 + len(SHOWN))
         problem, _, shown = await save_change(api_url, version, change)
-        return "Saved. Restore an earlier version to undo it." if problem is None else f"Not saved. {problem}", *shown
+        said = "Saved. Restore an earlier version to undo it."
+        return said if problem is None else describe_failure("Not saved.", problem), *shown
 
     buttons = [
         Input(name, "n_clicks")

@@ -4,7 +4,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, State, no_update
 
-from dashboard.collector_client.errors import ApiError
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.collector_client.types.administration import NotificationSettings
 from dashboard.components.settings.channel_form_values import (
     CHANNEL_FIELDS,
@@ -52,8 +52,15 @@ def register(app: Dash, api_url: str) -> None:
                 f"Change the channel {name}",
                 True,
             )
-        found, other = problems_by_field(problem, fields)
-        return f"Not saved. {other}", *[no_update] * 3, *shown, *found.values(), no_update, no_update
+        found, other = problems_by_field(str(problem), fields)
+        return (
+            describe_failure("Not saved.", problem, other),
+            *[no_update] * 3,
+            *shown,
+            *found.values(),
+            no_update,
+            no_update,
+        )
 
     def show_parts(kind: str) -> list[bool]:
         return [not is_shown for is_shown in fields_of_kind(kind).values()]

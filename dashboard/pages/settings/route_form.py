@@ -4,6 +4,7 @@ from typing import Final
 
 from dash import Dash, Input, Output, State, no_update, set_props
 
+from dashboard.collector_client.errors import ApiError, describe_failure
 from dashboard.components.settings.channel_form_values import (
     DELIVERY_FIELDS,
     DELIVERY_NUMBERS,
@@ -42,9 +43,10 @@ def register(app: Dash, api_url: str) -> None:
         problem, saved, shown = await save_change(
             api_url, version, lambda settings: with_route(settings, number, fields)
         )
-        found, other = problems_by_field(problem or "", fields)
+        found, other = problems_by_field(str(problem or ""), fields)
         if saved is None:
-            return f"Not saved. {other}", no_update, no_update, *shown, *found.values()
+            failure = describe_failure("Not saved.", problem or ApiError(), other)
+            return failure, no_update, no_update, *shown, *found.values()
         # The form stays at its route, so that another press of the save button changes this route and adds no other.
         place = len(saved["routes"]) - 1 if number is None else number
         held = {"route": place, "version": saved["version"]}
@@ -58,12 +60,12 @@ def register(app: Dash, api_url: str) -> None:
         if any(wrong.values()):
             return "Not saved. ", *[no_update] * len(SHOWN), *wrong.values()
         problem, _, shown = await save_change(api_url, version, lambda settings: with_delivery(settings, fields))
-        found, other = problems_by_field(problem or "", fields)
+        found, other = problems_by_field(str(problem or ""), fields)
         if problem is None:
             # The form and its message are drawn anew with the channels, so the message stands above them.
             set_props(channel_ids.STATE, {"children": "The delivery is saved. Restore an earlier version to undo it."})
             return "", *shown, *[no_update] * len(fields)
-        return f"Not saved. {other}", *[no_update] * len(SHOWN), *found.values()
+        return describe_failure("Not saved.", problem, other), *[no_update] * len(SHOWN), *found.values()
 
     version = State(channel_ids.DRAWN, "data")
     app.callback(

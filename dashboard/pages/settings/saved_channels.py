@@ -26,7 +26,7 @@ SHOWN: Final = [
 
 async def save_change(
     api_url: str, version: int, change: Change | None, *, restored: int = 0
-) -> tuple[str | None, NotificationSettings | None, list[object]]:
+) -> tuple[ApiError | None, NotificationSettings | None, list[object]]:
     """Save a change to the version that the page shows, or restore a version.
 
     If another person has saved meanwhile, the page shows that person's version, so that the user sees it before saving
@@ -43,7 +43,7 @@ async def save_change(
                 saved = await api.notifications.save(version, change(await api.notifications.settings()))
             return None, saved, await _show(api, saved)
         except ApiError as error:
-            problem = str(error)
+            problem = error
         with contextlib.suppress(ApiError):  # the page stays as it is, and the problem is stated
             held = await api.notifications.settings()
             if held["version"] != version:
