@@ -50,6 +50,7 @@
       if (output === PAGE) {
         due = options;
         pages += 1; // a late answer to the page before would make that one live again
+        unanswered.clear(); // its buttons may have the ids of those before
         await window.rlvitals.listen();
       }
       const answer = await ask(address, options, output, isClick, isLate);
@@ -131,7 +132,7 @@
   /* The message of an earlier press would else stand beside a form that was not sent. */
   function showBeside(changed) {
     const button = document.getElementById(changed.slice(0, changed.lastIndexOf(".")));
-    const form = button?.closest(FORMS);
+    const form = window.rlvitals.formOf(button);
     const said = form?.querySelector("[role=status][id]:not(.field-problem)") ?? form?.querySelector("[role=status][id]");
     if (!said) return;
     const id = said.id.startsWith("{") ? JSON.parse(said.id) : said.id;

@@ -8,6 +8,7 @@
 
   let shown = null; // the view that is announced
   let path = location.pathname;
+  let pressed = null; // the form of the button that was pressed last, if it stands in one
   const written = new Map(); // id of a field -> its form, its newest text, which another page would lose, and when it was written
 
   const follows = () => window.rlvitals.kept(FOLLOW, "sessionStorage") === "on";
@@ -36,7 +37,8 @@
   /* The text of a form is stored once the server has answered the click on its button, but for what was written since. */
   function noteSaved(buttons, asked) {
     for (const name of buttons) {
-      const saved = nameOf(formOf(document.getElementById(name.slice(0, name.lastIndexOf(".")))));
+      const button = document.getElementById(name.slice(0, name.lastIndexOf(".")));
+      const saved = button ? nameOf(formOf(button)) : pressed; // a question of the browser belongs to the button before it
       for (const [field, { form, at }] of written) if (form === saved && at <= asked) written.delete(field);
     }
   }
@@ -130,6 +132,7 @@
     if (form) written.set(event.target.id || form, { form, text: event.target.value, at: performance.now() });
   });
   document.addEventListener("click", (event) => {
+    if (event.target.closest("button")) pressed = nameOf(formOf(event.target));
     if (event.target.closest("#show")) openDialog();
     if (event.target.closest('[data-closes="shown-view"]')) close();
     if (!event.target.closest("#follow, [data-follow]")) return;
@@ -148,5 +151,5 @@
     showChoice();
   }).observe(document.documentElement, { subtree: true, childList: true });
 
-  window.rlvitals = Object.assign(window.rlvitals || {}, { hasWritten, notePage, noteSaved, showView });
+  window.rlvitals = Object.assign(window.rlvitals || {}, { formOf, hasWritten, notePage, noteSaved, showView });
 })();

@@ -207,6 +207,13 @@ def test_channels_and_routes_are_saved_tested_and_restored(start_collector, visi
         assert violations(visit) == []
         assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
         assert "hidden-path" not in page.content()
+        page.context.set_offline(True)
+        page.get_by_role("button", name="Save the route").click()
+        expect(page.locator("#route-saved")).to_have_text("Not sent: nobody answers.")
+        page.context.set_offline(False)
+    visit.complaints[:] = [
+        text for text in visit.complaints if "ERR_INTERNET_DISCONNECTED" not in text and "Callback" not in text
+    ]
 
 
 def test_how_long_data_is_kept_is_saved_once_a_person_has_confirmed_what_it_removes(start_collector, visit):
@@ -241,6 +248,7 @@ def test_how_long_data_is_kept_is_saved_once_a_person_has_confirmed_what_it_remo
     save.click()
     expect(page.locator("#retention-state")).to_contain_text("Saved.")
     expect(page.locator("#retention")).to_contain_text("the dashboard (root)")
+    page.wait_for_function("() => !window.rlvitals.hasWritten()")
     status = guarded.ask("GET", "/api/v1/status", secret).json()
     assert status["retention"]["record_steps"] == 5
 
