@@ -58,7 +58,7 @@ class ReadReport:
     The first 20 problems are kept with their places; all are counted, so that a damaged file uses no memory.
 
     Attributes:
-        is_growing: Whether the log is being written, so that a last line without its end is not read.
+        is_growing: Whether the log is being written, so that a last line whose end is missing is not read.
         bytes_read: Bytes so far.
         problems: The first problems.
         problem_count: The number of problems.

@@ -201,8 +201,8 @@ def lines_from(path: Path, report: ReadReport, start: Position = BEGINNING) -> I
 
     Progress bars rewrite one line for hours, so a file may have gigabytes between two line ends. A line longer than
     16 MiB is skipped. Empty lines are neither yielded nor counted. The part before the start is read, because it may be
-    compressed, but it is not cut into lines. The last line of a growing log is left out if it has no end yet, because a
-    number may be cut in it.
+    compressed, but it is not cut into lines. The last line of a growing log is left out while its end is missing,
+    because a number may be cut in it; a row in braces has an end of its own.
     """
     parts: list[bytes] = []  # of the line that has not ended; a compressed file is read in pieces of some KB
     size, too_long = 0, False
@@ -230,8 +230,9 @@ def lines_from(path: Path, report: ReadReport, start: Position = BEGINNING) -> I
                 report.add_problem(path, f"line {number}", f"it is longer than {MAX_LINE_BYTES >> 20} MiB")
             offset += size
             parts, size, too_long = [], 0, True
-    if size and not too_long and not report.is_growing:
-        yield Position(number, offset), b"".join(parts)
+    last = b"" if too_long else b"".join(parts)
+    if last and (last.endswith(b"}") or not report.is_growing):
+        yield Position(number, offset), last
 
 
 def document(path: Path, report: ReadReport) -> str:

@@ -99,6 +99,13 @@ def test_a_line_that_was_half_written_when_the_log_rested_is_not_read(tmp_path):
     assert changes[-1].examination.last_step == 62
 
 
+def test_a_row_in_braces_is_read_without_a_line_end(tmp_path):
+    """It is whole; some writers put the line end before a row, and the newest row of a dead training is the one."""
+    log = tmp_path / "train.jsonl"
+    log.write_text(line(1) + line(2) + line(3).rstrip())
+    assert followed(log, *RESTS)[-1].examination.last_step == 3
+
+
 def test_a_log_whose_later_lines_change_what_its_first_are_loses_no_step(tmp_path):
     """The epochs of a log without steps are steps; with the first step in a line, those lines are none any more.
 

@@ -13,7 +13,7 @@ from monitor_server.log_check.examination import examine
 from tests.monitor_server.log_check.looks import RESTS, followed
 from tests.monitor_server.simulated_collectors import random_examples
 
-STEPS = 45
+STEPS = 36
 
 
 def training(seed):
@@ -83,10 +83,12 @@ def test_a_log_that_is_followed_ends_with_the_findings_of_its_check(tmp_path, wr
     """Cut within lines and numbers, at rest or not, and in the file of an earlier run with the same seed or another."""
     draw = random.Random(seed)  # noqa: S311 - synthetic telemetry
     text, log = "".join(written(training(seed))), tmp_path / "x.log"
+    if written in (parts, bars) and draw.choice((True, False)):
+        text = text.rstrip()  # a row in braces has an end of its own
     former = draw.choice((None, seed, seed + 1))
     log.write_text("" if former is None else "".join(written([*training(former), *training(former + 2)])))
     looks = list(RESTS)
-    for cut in sorted(draw.sample(range(1, len(text)), 8)):
+    for cut in sorted(draw.sample(range(1, len(text)), 6)):
         looks += [lambda cut=cut: log.write_text(text[:cut]), *draw.choice(([], RESTS))]
     looks += [lambda: log.write_text(text), *RESTS]
     changes = followed(log, *looks, looks=len(looks))
