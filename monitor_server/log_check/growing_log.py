@@ -114,8 +114,8 @@ def _find(path: Path, keys: Sequence[str], watched: WatchedRun, notices: _Notice
 def _stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Return values that change when a log changes: names, sizes and times of its files."""
     stamps = []
-    # A database in use has its newest rows in a file beside it.
-    for each in islice(chain([path, Path(f"{path}-wal")], _within(path)), MAX_ENTRIES):
+    log = Path(f"{os.path.realpath(path)}-wal")  # a database in use has its newest rows there
+    for each in islice(chain([path, log], _within(path)), MAX_ENTRIES):
         try:
             status = os.stat(each, follow_symlinks=each == path)  # noqa: PTH116 - it may vanish, or be unreadable
         except OSError:

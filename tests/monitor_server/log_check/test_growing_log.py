@@ -244,8 +244,9 @@ def test_a_folder_with_a_file_that_may_not_be_looked_at_is_followed(tmp_path, mo
 
 
 def test_a_database_in_use_is_read_when_only_the_file_beside_it_has_grown(tmp_path):
-    """With a write-ahead log, its newest rows are there while any connection is open."""
-    database = tmp_path / "project.db"
+    """With a write-ahead log, its newest rows are there while any connection is open, also if a link is followed."""
+    database, link = tmp_path / "project.db", tmp_path / "latest.db"
+    link.symlink_to(database)
     with closing(sqlite3.connect(database, isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute(
@@ -257,7 +258,7 @@ def test_a_database_in_use_is_read_when_only_the_file_beside_it_has_grown(tmp_pa
             writer.executemany("INSERT INTO metrics (timestamp, run_name, step, metrics) VALUES (?, 'r', ?, ?)", rows)
 
         write(range(1, 11))
-        changes = followed(database, *RESTS, lambda: write(range(11, 21)))
+        changes = followed(link, *RESTS, lambda: write(range(11, 21)))
     assert changes[-1].examination.last_step == 20
 
 
