@@ -195,7 +195,6 @@ def test_an_unknown_run_is_not_found(collector):
 
 def test_a_change_that_is_not_confirmed_is_not_called_undone(serve, monkeypatch):
     """Neither where the collector says so nor where it hangs. A reader learns that it does not answer, as before."""
-    monkeypatch.setattr(http_requests, "CHANGE_SECONDS", 0.1)
     app = FastAPI()
     unknown = b'{"error": "OutcomeUnknown", "detail": "the database has not confirmed this"}'
     app.post("/api/v1/alerts/{_}/comments")(lambda: Response(unknown, status_code=503))
@@ -209,13 +208,14 @@ def test_a_change_that_is_not_confirmed_is_not_called_undone(serve, monkeypatch)
             asyncio.run(asking())
         return describe_failure("Not done.", failed.value)
 
-    said = "It is not known whether this was done: look before you repeat it."
+    outcome = "It is not known whether this was done: look before you repeat it."
     answer = "The collector answered 503: the database has not confirmed this"
-    assert describe(serve(app), lambda api: api.alerts.comment("a", "found")) == f"{said} {answer}"
+    assert describe(serve(app), lambda api: api.alerts.comment("a", "found")) == f"{outcome} {answer}"
+    monkeypatch.setattr(http_requests, "CHANGE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
         late = f"The collector at {url} does not answer (ReadTimeout)"
-        assert describe(url, lambda api: api.alerts.comment("a", "found")) == f"{said} {late}"
+        assert describe(url, lambda api: api.alerts.comment("a", "found")) == f"{outcome} {late}"
         assert describe(url, lambda api: api.runs.get("a")) == f"Not done. {late}"
     assert describe(url, lambda api: api.alerts.comment("a", "found")).startswith("Not done. The collector at")
 
