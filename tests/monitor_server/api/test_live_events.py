@@ -30,6 +30,7 @@ def test_a_step_is_pushed_after_it_is_committed(start_collector, scripted):
         "time": 5.0,
         "phase": "healthy",
         "signals": {"warn": "Infinity"},
+        "last_seen": live.get(f"/runs/{run_id}")["last_seen"],
     }
     assert (pushed["run"]["id"], pushed["run"]["status"], pushed["run"]["last_step"]) == (run_id, "running", 4)
     assert (pushed["alert"]["kind"], pushed["alert"]["state"], pushed["alert"]["run"]) == ("scripted", "firing", "r")

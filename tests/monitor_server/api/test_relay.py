@@ -62,7 +62,7 @@ def test_a_subscriber_of_one_collector_sees_the_step_that_another_projected(pair
     ]  # fmt: skip
     assert heard[0][1] == {
         "run_id": run_id, "attempt": 1, "step": 0, "time": 5.0, "phase": "healthy",
-        "signals": {"a": 1.0, "warn": 0.0},
+        "signals": {"a": 1.0, "warn": 0.0}, "last_seen": reader.get(f"/runs/{run_id}")["last_seen"],
     }  # fmt: skip
     metrics = reader.pool.request("GET", f"{reader.url}/metrics").data.decode()
     assert 'rlvitals_relayed_events_total{direction="received"}' in metrics
