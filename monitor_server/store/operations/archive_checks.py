@@ -70,12 +70,13 @@ def read_schema(address: str, password: object) -> str:
 
 def count_deletions(address: str, password: object) -> int:
     """Return the number of runs that are being deleted; ask before pg_dump begins, because their deletion may end."""
-    with suppress(DatabaseUnusable):  # the tables of an early version have no such column
-        return int(_ask(address, password, COUNT_DELETIONS)[0])
+    # The tables of an early version have no such column. A migration is not waited for, because pg_dump must notice it.
+    with suppress(DatabaseUnusable):
+        return int(_ask(address, password, COUNT_DELETIONS, lock="LOCK TABLE runs IN ACCESS SHARE MODE NOWAIT")[0])
     return 0
 
 
-def _ask(address: str, password: object, question: str) -> list[str]:
+def _ask(address: str, password: object, question: str, *, lock: str | None = None) -> list[str]:
     from psycopg import Error  # noqa: PLC0415 - psycopg is an extra
 
     from monitor_server.store.postgresql.bounded_connection import BoundedConnection  # noqa: PLC0415
@@ -83,6 +84,8 @@ def _ask(address: str, password: object, question: str) -> list[str]:
     secret = {} if password is None else {"password": str(password)}
     try:
         with closing(BoundedConnection.connect(address, **secret)) as connection:
+            if lock is not None:
+                connection.execute(lock)
             return [row[0] for row in connection.execute(question)]
     except Error as error:
         raise DatabaseUnusable(f"the schema of the database cannot be read: {one_line(error)[:500]}") from error
