@@ -1,9 +1,9 @@
 """The callbacks of the buttons beside the rules: edit, switch on or off, delete."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dash import ALL, Dash, Input, Output, State, ctx, no_update
+from dash import ALL, Dash, Input, Output, ctx, no_update
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, describe_failure
@@ -13,6 +13,7 @@ from dashboard.components.rules.form_values import FIELDS, RUNS, encode_edited_r
 from dashboard.components.rules.tables import rule_table
 from dashboard.components.run_choice import run_options
 from dashboard.ids import rules as rule_ids
+from dashboard.pages.confirmation import register_confirmation
 from dashboard.pages.read_again import read_again, read_when_seen
 from dashboard.pages.run_choice import OFFERED
 
@@ -69,10 +70,8 @@ def register(app: Dash, api_url: str) -> None:
 def _register_deletion(app: Dash, api_url: str, state: Output, rules: Output) -> None:
     """Register the question before a rule is deleted, and the deletion."""
 
-    async def ask(clicks: Sequence[int | None]) -> tuple[object, ...]:
-        if not any(clicks) or not ctx.triggered_id:
-            return (no_update,) * 5
-        rule_id = ctx.triggered_id["rule"]
+    async def ask(button: Mapping[str, str]) -> tuple[object, ...]:
+        rule_id = button["rule"]
         async with ApiClient(api_url) as api:
             try:
                 name = (await api.rules.get(rule_id))["kind"].removeprefix(RULE_PREFIX)
@@ -81,9 +80,7 @@ def _register_deletion(app: Dash, api_url: str, state: Output, rules: Output) ->
         question = f"Delete the rule {name}? Its alerts are resolved. This cannot be undone."
         return True, question, rule_id, "", no_update
 
-    async def delete(confirmed: int | None, rule_id: str) -> tuple[object, object]:
-        if not confirmed:
-            return no_update, no_update
+    async def delete(rule_id: str) -> tuple[object, object]:
         async with ApiClient(api_url) as api:
             try:
                 await api.rules.delete(rule_id)
@@ -92,12 +89,16 @@ def _register_deletion(app: Dash, api_url: str, state: Output, rules: Output) ->
                 message = describe_failure("Not deleted.", error)
             return message, await read_again(_rules(api))
 
-    question = [Output(rule_ids.CONFIRMED, name) for name in ("displayed", "message")]
-    chosen = (rule_ids.CHOSEN, "data")
-    pressed = Input(rule_ids.button("delete", ALL), "n_clicks")
-    app.callback(*question, Output(*chosen), state, rules, pressed, prevent_initial_call=True)(ask)
-    confirmed = Input(rule_ids.CONFIRMED, "submit_n_clicks")
-    app.callback(state, rules, confirmed, State(*chosen), prevent_initial_call=True)(delete)
+    register_confirmation(
+        app,
+        dialog=rule_ids.CONFIRMED,
+        chosen=rule_ids.CHOSEN,
+        pressed=Input(rule_ids.button("delete", ALL), "n_clicks"),
+        ask=ask,
+        act=delete,
+        answers=[state, rules],
+        refusals=[state, rules],
+    )
 
 
 async def _switch(api: ApiClient, rule_id: str, *, is_wanted: bool) -> str:

@@ -1,16 +1,19 @@
 """The callbacks of keys: they make a key, show it once, revoke keys, and read the list again with the tab."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ALL, Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, UnconfirmedError, describe_failure
+from dashboard.collector_client.types.administration import KeyItem
 from dashboard.components.settings.tables import key_table
 from dashboard.components.small_elements import since
 from dashboard.components.values import read_number
 from dashboard.ids.settings import keys as key_ids
+from dashboard.pages.confirmation import register_confirmation
 from dashboard.pages.read_again import read_again, read_when_seen
 
 __all__ = ["register"]
@@ -56,39 +59,43 @@ def register(app: Dash, api_url: str) -> None:
 def _register_revocation(app: Dash, api_url: str, again: list[Output]) -> None:
     """Register the question before a key is revoked, and the revocation."""
 
-    async def ask(clicks: list[int | None]) -> tuple[object, ...]:
-        if not any(clicks) or not ctx.triggered_id:
-            return (no_update,) * 5
-        key_id, unasked = ctx.triggered_id["key"], (no_update,) * 3
+    async def ask(button: Mapping[str, str]) -> tuple[object, ...]:
+        key_id, unasked = button["key"], (no_update,) * 3
         try:
             async with ApiClient(api_url) as api:
-                message = await _find_revocation(api, key_id)
+                key = await _find_key(api, key_id)
+                message = await _find_revocation(api, key)
                 if message is not None:
                     return *unasked, message, await read_again(_keys(api))
-                return True, await _question(api, key_id), key_id, None, no_update
+                return True, await _question(api, key_id if key is None else key["name"]), key_id, None, no_update
         except ApiError as error:
             return *unasked, html.P(f"Not revoked. {error}"), no_update
 
-    async def revoke_key(confirmed: int | None, key_id: str) -> tuple[object, object]:
-        if not confirmed:
-            return no_update, no_update
+    async def revoke(key_id: str) -> tuple[object, object]:
         return await _revoke(api_url, key_id)
 
-    question = [Output(key_ids.CONFIRMED, name) for name in ("displayed", "message")]
-    chosen = (key_ids.CHOSEN, "data")
-    pressed = Input(key_ids.revoke(ALL), "n_clicks")
-    app.callback(*question, Output(*chosen), *again, pressed, prevent_initial_call=True)(ask)
-    confirmed = Input(key_ids.CONFIRMED, "submit_n_clicks")
-    app.callback(*again, confirmed, State(*chosen), prevent_initial_call=True)(revoke_key)
+    register_confirmation(
+        app,
+        dialog=key_ids.CONFIRMED,
+        chosen=key_ids.CHOSEN,
+        pressed=Input(key_ids.revoke(ALL), "n_clicks"),
+        ask=ask,
+        act=revoke,
+        answers=again,
+        refusals=again,
+    )
 
 
 async def _keys(api: ApiClient) -> Component:
     return key_table(await api.keys.all())
 
 
-async def _question(api: ApiClient, key_id: str) -> str:
+async def _find_key(api: ApiClient, key_id: str) -> KeyItem | None:
+    return next((key for key in await api.keys.all() if key["id"] == key_id), None)
+
+
+async def _question(api: ApiClient, name: str) -> str:
     """Return the question whether to revoke a key."""
-    name = next((key["name"] for key in await api.keys.all() if key["id"] == key_id), key_id)
     own = " This is the key with which you are signed in." if await api.keys.own_name() == name else ""
     return f"Revoke the key {name}? Whoever uses it is refused at once. This cannot be undone.{own}"
 
@@ -97,7 +104,7 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
     """Revoke a key, and return a message about it and the keys after it."""
     try:
         async with ApiClient(api_url) as api:
-            message = await _find_revocation(api, key_id)
+            message = await _find_revocation(api, await _find_key(api, key_id))
             if message is None:
                 await api.keys.revoke(key_id)
                 message = html.P("Revoked.")
@@ -106,13 +113,12 @@ async def _revoke(api_url: str, key_id: str) -> tuple[object, object]:
         return html.P(describe_failure("Not revoked.", error)), no_update
 
 
-async def _find_revocation(api: ApiClient, key_id: str) -> Component | None:
+async def _find_revocation(api: ApiClient, key: KeyItem | None) -> Component | None:
     """Return when a key was revoked, and by whom if the newest changes name that; None if it is not revoked."""
-    at = next((key["revoked_at"] for key in await api.keys.all() if key["id"] == key_id), None)
-    if at is None:
+    if key is None or (at := key["revoked_at"]) is None:
         return None
     changes = await api.audit(limit=CHANGES)
-    by = next((item["by"] for item in changes if item["action"] == "key.revoke" and item["target"] == key_id), None)
+    by = next((item["by"] for item in changes if item["action"] == "key.revoke" and item["target"] == key["id"]), None)
     return html.P(["This key was revoked already, ", since(at), "." if by is None else f", by {by}."])
 
 
