@@ -136,15 +136,12 @@ class RetentionPolicy:
         of_days: tuple[tuple[Kind, float | None, Callable[..., list[str]]], ...] = (
             ("records", limits.record_days, repositories.record_thinning.with_records),
             ("responses", limits.response_days, repositories.response_thinning.with_responses),
-            ("steps", limits.step_days, partial(repositories.step_thinning.with_steps, most=limits.thinned_steps)),
+            ("steps", limits.step_days, partial(_find_thinnable, repositories, most=limits.thinned_steps)),
         )
         for kind, days, find_old in of_days:
             if days is not None:
                 since = now - days * DAY_SECONDS
                 old = find_old(silent_since=since)
-                if kind == "steps":
-                    compared = repositories.rules.compared_runs()
-                    old = [run_id for run_id in old if run_id not in compared]
                 tasks += [Task(kind=kind, run_id=run_id, limits=limits, silent_since=since) for run_id in old]
         return tasks
 
@@ -218,6 +215,12 @@ class RetentionPolicy:
     def _record(self, repositories: Repositories, action: str, run_id: str, detail: str) -> None:
         project = repositories.runs.project(run_id)
         record_change(repositories, RETENTION, action, run_id, now=self._clock(), project=project, detail=detail)
+
+
+def _find_thinnable(repositories: Repositories, *, silent_since: float, most: int) -> list[str]:
+    """Return the silent runs whose steps are to be thinned; a rule that compares with a run needs all its steps."""
+    compared = repositories.rules.compared_runs()
+    return repositories.step_thinning.with_steps(silent_since=silent_since, most=most, without=compared)
 
 
 def _removal_of(found: tuple[str, int], task: Task) -> Removed:

@@ -1,5 +1,6 @@
 """Removes some of the steps of old runs; the steps around their alerts stay."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
@@ -26,10 +27,10 @@ class StepThinning:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def with_steps(self, *, silent_since: float, most: int) -> list[str]:
+    def with_steps(self, *, silent_since: float, most: int, without: Collection[str] = ()) -> list[str]:
         """Return the silent runs whose steps are not thinned yet, and which can have more than ``most`` steps."""
         is_due = (runs.c.steps_thinned_to <= runs.c.last_step) & (runs.c.last_step >= most)
-        query = select(runs.c.id).where(is_silent(silent_since), is_due)
+        query = select(runs.c.id).where(is_silent(silent_since), is_due, runs.c.id.not_in(without))
         return list(self._connection.execute(query).scalars())
 
     def thin_steps(
