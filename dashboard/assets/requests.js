@@ -133,9 +133,9 @@
   function showBeside(changed) {
     const button = document.getElementById(changed.slice(0, changed.lastIndexOf(".")));
     const form = window.rlvitals.formOf(button);
-    const said = form?.querySelector("[role=status][id]:not(.field-problem)") ?? form?.querySelector("[role=status][id]");
-    if (!said) return;
-    const id = said.id.startsWith("{") ? JSON.parse(said.id) : said.id;
+    const status = form?.querySelector("[role=status][id]:not(.field-problem)") ?? form?.querySelector("[role=status][id]");
+    if (!status) return;
+    const id = status.id.startsWith("{") ? JSON.parse(status.id) : status.id;
     window.dash_clientside.set_props(id, { children: "Not sent: nobody answers." });
   }
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, Literal, cast
+from typing import Final, cast
 from urllib.parse import quote
 
 from dashboard.collector_client.answers import read_as
@@ -19,6 +19,7 @@ from dashboard.collector_client.types.runs import (
     RunItem,
     RunRow,
     SeriesItem,
+    Statistic,
 )
 
 __all__ = ["Runs"]
@@ -122,7 +123,7 @@ class Runs:
         max_points: int = ALL_POINTS,
         steps: tuple[int, int] | None = None,
         times: bool = False,
-        statistic: Literal["extremes", "mean"] = "extremes",
+        statistic: Statistic = "extremes",
     ) -> dict[str, SeriesItem]:
         """Read the signals that were observed, by name.
 

@@ -1,6 +1,6 @@
 """Runs, their signals, phases, marks and forecast."""
 
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 __all__ = [
     "AlertCounts",
@@ -18,6 +18,7 @@ __all__ = [
     "RunRow",
     "SeriesItem",
     "Sparkline",
+    "Statistic",
     "shown_name",
 ]
 
@@ -116,6 +117,10 @@ class RunDetail(RunItem, total=False):
     notes: str | None
     left_out: LeftOutItem | None
     thinned: bool
+
+
+Statistic = Literal["extremes", "mean"]
+"""What is read of each section of a signal with too many points."""
 
 
 class SeriesItem(TypedDict):

@@ -82,8 +82,8 @@ def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
             lines[0] += f"; at {warranty['steps_held_back']} steps a page was shown as a warning"
         if warranty["is_longer"]:
             lines.append("This run is longer than every healthy run, so nothing is promised from there on.")
-    said = [html.P(line, className="when") for line in lines]
-    return [html.Div([html.H2("Budget of false pages"), html.P(warranty["promise"]), *said], className="budget")]
+    paragraphs = [html.P(line, className="when") for line in lines]
+    return [html.Div([html.H2("Budget of false pages"), html.P(warranty["promise"]), *paragraphs], className="budget")]
 
 
 def _form(alert_id: str, judgement: JudgementItem | None) -> list[Component]:

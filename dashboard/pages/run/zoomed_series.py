@@ -1,10 +1,9 @@
 """Reads signals for a chart: thinned over the whole run, and with more points in the zoomed interval."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.types.runs import SeriesItem
+from dashboard.collector_client.types.runs import SeriesItem, Statistic
 from dashboard.figures.curves.panel_view import PanelView
 from dashboard.figures.curves.token_axis import TokenAxis
 from dashboard.figures.signal import merge
@@ -19,7 +18,7 @@ async def read_zoomed(  # noqa: PLR0917 - what is read, and how
     view: PanelView,
     max_points: int,
     tokens: TokenAxis | None = None,
-    statistic: Literal["extremes", "mean"] = "extremes",
+    statistic: Statistic = "extremes",
 ) -> dict[str, SeriesItem]:
     """Read the signals that were observed, by name.
 

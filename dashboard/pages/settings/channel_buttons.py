@@ -41,8 +41,8 @@ def register(app: Dash, api_url: str) -> None:
         if change is None:  # the button Edit changes no settings
             return (no_update,) * (1 + len(SHOWN))
         problem, _, shown = await save_change(api_url, version, change)
-        said = "Saved. Restore an earlier version to undo it."
-        return said if problem is None else describe_failure("Not saved.", problem), *shown
+        message = "Saved. Restore an earlier version to undo it."
+        return message if problem is None else describe_failure("Not saved.", problem), *shown
 
     buttons = [
         Input(name, "n_clicks")
