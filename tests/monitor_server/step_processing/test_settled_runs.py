@@ -121,7 +121,7 @@ def test_a_run_is_settled_once_it_has_ended_and_is_projected(start_collector, sc
     clock.now += 5 * DAY
     eventually(lambda: _settled(store) == {"ended", "killed"})
     live.run(run="killed", records=[{"step": 1, "scalars": {"a": 1.0}}])
-    assert live.get("/runs", text="killed")["items"][0]["status"] == "running"
+    eventually(lambda: live.get("/runs", text="killed")["items"][0]["status"] == "running")
 
 
 @sqlite_only
