@@ -1,8 +1,9 @@
-"""Reads a calibration that `rlvitals calibrate` wrote."""
+"""The file of a calibration, which `rlvitals calibrate` writes; the collector and other commands read it."""
 
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from monitor_server.detection.expected_ranges import MAX_SIGNALS, ExpectedRange
 from monitor_server.detection.false_alarm_budget import Warranty
 from monitor_server.errors import StartupError
 
-__all__ = ["load_calibration"]
+__all__ = ["encode_calibration", "encode_computed", "load_calibration"]
 
 LONGEST_FILE = 64 << 20  # bytes; the ranges of the largest possible number of signals take a tenth of it
 
@@ -47,6 +48,21 @@ def load_calibration(path: Path | None) -> Calibration:
             f"the calibration {path} must be made for the detectors {DETECTOR_VERSION}, got {made_for}: calibrate again"
         )
     return Calibration(id=named, profiles=profiles, warranty=warranty, expected=expected)
+
+
+def encode_calibration(calibration: Calibration) -> dict[str, Any]:
+    """Return the content of the file, as JSON values."""
+    content = {"id": calibration.id, "detectors": DETECTOR_VERSION, "profiles": {}}
+    content |= encode_computed(calibration)
+    if calibration.expected:
+        content["expected"] = {signal: asdict(held) for signal, held in calibration.expected.items()}
+    return content
+
+
+def encode_computed(calibration: Calibration) -> dict[str, Any]:
+    """Return the computed values as JSON values; without a warranty, only the profiles, as in earlier versions."""
+    learnt: dict[str, Any] = {"profiles": {name: asdict(profile) for name, profile in calibration.profiles.items()}}
+    return learnt if calibration.warranty is None else learnt | {"warranty": asdict(calibration.warranty)}
 
 
 def _read_profile(*, warn: float, page: float) -> Profile:

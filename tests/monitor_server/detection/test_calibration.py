@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.detection.scoring.intervals import clopper_pearson
-from monitor_server.commands.logs.calibrate import calibrate, score_run
+from monitor_server.commands.logs.calibrate import score_run
+from monitor_server.commands.logs.calibration_report import calibrate
 from monitor_server.detection.calibration import (
     CLASSES,
     BatchClass,
