@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from monitor_server.importers.formats.console.named_numbers import CONFIGURED, GROUPED, NUMBER, QUALIFIERS
+from monitor_server.importers.formats.console.joined_rows import SlimeRollouts, TwoProcesses, is_step
+from monitor_server.importers.formats.console.named_numbers import QUALIFIERS
+from monitor_server.importers.formats.console.printed_blocks import PrintedBlock
 from monitor_server.importers.formats.console.printed_dictionaries import (
     OpenDictionary,
     read_dictionary,
@@ -23,7 +25,7 @@ from monitor_server.importers.formats.console.step_lines import (
     read_verl_line,
 )
 from monitor_server.importers.protocol import ReadReport, RecordedLog, Row
-from monitor_server.importers.signal_names import is_known, number, signal_of, ungrouped
+from monitor_server.importers.signal_names import number, signal_of
 from monitor_server.importers.source import is_text, lines
 
 __all__ = ["ConsoleLog", "console_rows"]
@@ -32,11 +34,6 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,200}(?:\x07
 # A step with its number, for lines without a dict. Four searches for a literal take a tenth of the time of a single
 # search with alternatives.
 _COUNTED = tuple(re.compile(word + r"s?\W{0,4}\d") for word in ("tep", "STEP", "iter(?:ation)?", "Iter(?:ation)?"))
-# NeMo-RL prints a block: a heading with the step, "Training Results:", and one bullet for each number.
-_BLOCK_STEP = re.compile(r"={3,} (?:Step|step) (\d{1,15})(?:/\d+)? ={3,}")
-_BULLET = re.compile(r"•\s*([A-Za-z][\w ./-]{0,60}?):\s*(" + GROUPED + ")")
-# Stable-Baselines3 prints a table with one key and value in each line.
-_CELL = re.compile(r"^\|\s+([A-Za-z_][\w/ ]{0,60}?)\s*\|\s*(" + NUMBER + r")\s*\|\s*$")
 # The name of a dict among the numbers of a line: "step=3 reward=0.5 best={".
 _NAME_BEFORE = re.compile(r"([A-Za-z_]\w*)\s?[:=]\s?$")
 LONGEST_NAME = 64
@@ -48,11 +45,6 @@ WANDB_LINE_BYTES = 4096  # the longest line in output.log
 EPOCH_BEGIN = 200  # "Epoch 3" must begin within this many bytes of the line, which may have colours
 MAX_EPOCHS = 1 << 16
 BAR_BEGIN = 6  # "100%|" must begin within this many bytes of the line
-MAX_PENDING = 4096
-# prime-rl's orchestrator and trainer each print steps; the orchestrator may be some steps ahead.
-PRIME_LEVEL = "SUCCESS"
-MAX_AHEAD = 16
-MAX_STEP = 1 << 53
 
 
 class ConsoleLog:
@@ -79,7 +71,7 @@ def _file_rows(path: Path, report: ReadReport) -> Iterator[Row]:
     if is_empty:  # the only numbers may be in W&B's messages about refused values, or each of an epoch
         epochs: list[tuple[int, Row]] = []
         for _, line in lines(path, ReadReport(is_growing=report.is_growing)):
-            if b"Dropping entry" in line and (refused := read_refused_numbers(line)) and _is_step(refused):
+            if b"Dropping entry" in line and (refused := read_refused_numbers(line)) and is_step(refused):
                 yield refused
             elif b"poch" in line[:EPOCH_BEGIN] and len(epochs) < MAX_EPOCHS and (found := read_epoch(_text(line))):
                 epochs.append(found)
@@ -109,7 +101,8 @@ def _text(line: bytes) -> str:
 
 def console_rows(printed: Iterable[bytes]) -> Iterator[Row]:
     """Yield the rows among printed lines; rows without a step are numbered later."""
-    block, rollouts, multiline, bars, processes = _Block(), _Rollouts(), OpenDictionary(), BarSteps(), _TwoProcesses()
+    block, rollouts, processes = PrintedBlock(), SlimeRollouts(), TwoProcesses()
+    multiline, bars = OpenDictionary(), BarSteps()
     bar = b""  # the newest line that began with a progress bar
     for line in printed:
         if b"%|" in line[:BAR_BEGIN]:
@@ -172,120 +165,3 @@ def _numbers_around(text: str, inner: Row) -> Row | None:
     signals = {signal for key in row if (signal := signal_of(key)) is not None}
     added = {key: value for key, value in inner.items() if number(value) is not None and signal_of(key) not in signals}
     return {**added, **row}
-
-
-class _Rollouts:
-    """Adds the numbers of slime's rollouts, which it prints first and numbers separately, to the next update's row."""
-
-    def __init__(self) -> None:
-        self._pending: dict[str, object] = {}
-        self._rollout = 0
-
-    def take(self, row: Row, rollout: int | None) -> Iterator[Row]:
-        """Process the numbers of one line, with the number of their rollout, and yield any complete row."""
-        if rollout is None:
-            if _is_step(row):
-                yield {**self._pending, **row}
-                self._pending = {}
-            return
-        if rollout != self._rollout:
-            yield from self.close()
-        self._rollout = rollout
-        if len(self._pending) < MAX_PENDING:
-            self._pending.update(row)
-
-    def close(self) -> Iterator[Row]:
-        """Yield the numbers that wait for an update that was not printed."""
-        if _is_step(self._pending):
-            yield {**self._pending, "step": self._rollout}
-        self._pending = {}
-
-
-class _TwoProcesses:
-    """Joins the rollouts of prime-rl's orchestrator and the updates of its trainer into one row for each step.
-
-    In the output of both, the orchestrator's steps come first and may be some steps ahead, so that the trainer's steps
-    would seem to go back. The output of a single process needs no joining.
-    """
-
-    def __init__(self) -> None:
-        self._rollouts: dict[int, Row] = {}  # the rollouts whose update was not printed yet
-        self._has_updates = False
-        self._newest = -1
-
-    def take(self, row: Row | None, line: str) -> Iterator[Row]:
-        """Process the row of one line, if it has one, and yield the complete rows."""
-        if row is None:
-            return
-        signals, step = {signal_of(key) for key in row}, row["step"]
-        is_update = bool(signals & {"loss/policy", "grad/norm"})
-        if PRIME_LEVEL not in line or not isinstance(step, int) or is_update == ("reward/mean" in signals):
-            yield row
-        elif is_update:
-            self._has_updates = True
-            yield from self._before(step)
-            yield {**self._rollouts.pop(step, {}), **row}
-        else:
-            if step <= self._newest:  # the run was resumed
-                yield from self._before(MAX_STEP)
-            self._newest = step
-            self._rollouts[step] = row
-            if len(self._rollouts) > MAX_AHEAD:
-                yield from self._before(step if self._has_updates else MAX_STEP)
-
-    def close(self) -> Iterator[Row]:
-        """Yield the remaining rollouts; with a trainer, only the next one, because the others were not trained on.
-
-        A log that is followed is read again later, when their updates are printed too.
-        """
-        left = list(self._before(MAX_STEP))
-        yield from left[:1] if self._has_updates else left
-
-    def _before(self, step: int) -> Iterator[Row]:
-        for earlier in [each for each in self._rollouts if each < step]:
-            yield self._rollouts.pop(earlier)
-
-
-def _is_step(row: Row) -> bool:
-    """Return whether a row is a training step, and not a configuration, an evaluation or the summary at the end.
-
-    Configurations contain a learning rate, and evaluations a loss; a step has another signal, and no run time.
-    """
-    if "train_runtime" in row or any(key.startswith("eval_") for key in row):
-        return False
-    return any(is_known(key) and number(value) is not None and key not in CONFIGURED for key, value in row.items())
-
-
-class _Block:
-    """Numbers that are printed one in each line: NeMo-RL's bullets and the tables of Stable-Baselines3."""
-
-    def __init__(self) -> None:
-        self._step: int | None = None
-        self._is_training = False
-        self.row: dict[str, object] = {}
-
-    def takes(self, text: str) -> bool:
-        """Process a line if it contains one of the block's numbers, and return whether it does."""
-        cell = _CELL.match(text) or (_BULLET.search(text) if self._is_training else None)
-        if cell is None:
-            return False
-        plain = ungrouped(cell.group(2))
-        if plain is not None and len(self.row) < MAX_PENDING:
-            self.row.setdefault(cell.group(1), float(plain))
-        return True
-
-    def open(self, text: str) -> None:
-        """Process a heading: the step of the following blocks, or the name of one."""
-        heading = _BLOCK_STEP.search(text) if "=== " in text else None
-        if heading:
-            self._step = int(heading.group(1))
-        self._is_training = "Training Results:" in text
-
-    def close(self) -> Iterator[Row]:
-        """Yield the row of the block that has ended, if it contains a signal."""
-        if not self.row:
-            return
-        row, self.row = self.row, {}
-        step = row.get("total_timesteps", self._step)
-        if any(map(is_known, row)):
-            yield row if step is None else {**row, "step": step}
