@@ -13,7 +13,7 @@ try:
     from dashboard.collector_client.http_requests import without_credentials
     from dashboard.settings import Settings, variable
     from monitor_server.http_server.connections import ConnectionLimits
-    from monitor_server.http_server.security import StartupError
+    from monitor_server.http_server.host_policy import StartupError
     from monitor_server.http_server.server import Server, bind, bound_url
 except ModuleNotFoundError as missing:
     sys.exit(f"rlvitals: the dashboard needs {missing.name}, which is not installed: pip install 'rlvitals[dashboard]'")

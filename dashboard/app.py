@@ -55,7 +55,8 @@ from dashboard.pages.settings.page import settings_page
 from dashboard.sign_in.credentials import remember_credentials
 from dashboard.sign_in.page import forward_requests, sign_in_route
 from dashboard.sign_in.required_keys import RequiredKeys, is_loopback
-from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
+from monitor_server.http_server.host_policy import HostPolicy
+from monitor_server.http_server.security import SecuredApp, SecurityMiddleware
 
 __all__ = ["attach", "create_app"]
 

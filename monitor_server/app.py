@@ -32,7 +32,8 @@ from monitor_server.errors import StartupError
 from monitor_server.exposition.prometheus import CollectorRegistry, Exposition
 from monitor_server.http_server.bodies import HeldBodies
 from monitor_server.http_server.connections import ConnectionLimits
-from monitor_server.http_server.security import HostPolicy, SecuredApp, SecurityMiddleware
+from monitor_server.http_server.host_policy import HostPolicy
+from monitor_server.http_server.security import SecuredApp, SecurityMiddleware
 from monitor_server.http_server.server import Server, http_url
 from monitor_server.importers.calibration_file import load_calibration
 from monitor_server.instrumentation.spans import no_span

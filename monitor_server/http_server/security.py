@@ -14,10 +14,6 @@ A browser sends requests on behalf of its user to any address, so listening on t
 - No cache keeps a response that does not say for whom: the next person at a browser or a proxy could read it.
 """
 
-import functools
-import ipaddress
-import re
-import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -31,26 +27,22 @@ from monitor_server.errors import (
     ForeignOrigin,
     InvalidField,
     MalformedBody,
-    StartupError,
     UnknownHost,
     UnsupportedMediaType,
 )
 from monitor_server.errors.answering import refuse
 from monitor_server.http_server.bodies import HeldBodies, LimitedRequest, too_large
+from monitor_server.http_server.host_policy import HostPolicy
 from monitor_server.http_server.routing_shortcut import DirectRoutes, Endpoint
 from monitor_server.instrumentation.request_ids import HEADER, REQUEST_ID, choose_id
 from monitor_server.text_safety.patterns import WITHOUT_NUL
 
-__all__ = ["HostPolicy", "SecuredApp", "SecurityMiddleware", "StartupError"]
+__all__ = ["SecuredApp", "SecurityMiddleware"]
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 MEDIA_TYPES: Final = ("application/json", "application/msgpack")
 FORM_TYPES: Final = ("application/x-www-form-urlencoded",)
 MOST_HELD_BYTES: Final = 256 * 1024 * 1024
-WILDCARDS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
-LONGEST_ADDRESS: Final = 47  # IPv6 with an IPv4 part, in brackets
-NAME: Final = re.compile(r"\.?[a-z0-9_-][a-z0-9_.-]*")
-AUTHORITY: Final = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
 
 # A browser needs only the bytes of an API answer. A page sends a policy of its own.
 STRICTEST_POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -64,47 +56,6 @@ RESPONSE_HEADERS: Final[Mapping[bytes, bytes]] = {
     b"content-security-policy": STRICTEST_POLICY.encode(),
     CACHE_CONTROL: b"no-store",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class HostPolicy:
-    """The host names under which this server may be addressed.
-
-    An IP address is always accepted, because DNS rebinding needs a name. So are ``localhost``, the address that the
-    server is bound to, and the name of this machine.
-
-    Attributes:
-        names: Further names in lower case. ``.example.org`` allows every name below it, ``*`` allows every name.
-    """
-
-    names: frozenset[str]
-
-    @classmethod
-    def of(cls, *, bound_to: str, allowed: Iterable[str] = ()) -> "HostPolicy":
-        """Make the policy of a server from its address, and from the names in its settings.
-
-        Raises:
-            StartupError: If one of them cannot be the name of a host.
-        """
-        names = {name.strip().lower().removesuffix(".") or "." for name in allowed if name.strip()}
-        for name in names:
-            if name != "*" and NAME.fullmatch(name) is None and not _is_address(name):
-                raise StartupError(
-                    "RLVITALS_ALLOWED_HOSTS must be names such as vitals.example.org, .example.org for all names below "
-                    f"it, or *, without a scheme and a port, got {name[:100]!r}"
-                )
-        own = {"localhost", socket.gethostname().lower(), bound_to.lower()} - set(WILDCARDS)
-        return cls(frozenset(own | names))
-
-    def allows(self, authority: str) -> bool:
-        """Whether a ``Host`` header (a host, possibly with a port) names this server."""
-        parsed = AUTHORITY.fullmatch(authority.lower())
-        if parsed is None:
-            return False
-        host = parsed["host"].removesuffix(".")
-        if _is_address(host) or host in self.names or "*" in self.names:
-            return True
-        return any(name.startswith(".") and host.endswith(name) for name in self.names)
 
 
 @dataclass(slots=True)
@@ -271,19 +222,6 @@ def _declared_length(headers: _Headers) -> int:
     if not (declared.isascii() and declared.isdigit()) or len(declared) > 18:  # noqa: PLR2004 - fits 63 bits
         raise MalformedBody(f"Content-Length must be a number of bytes, got {declared[:40]!r}")
     return int(declared)
-
-
-def _is_address(host: str) -> bool:
-    return len(host) <= LONGEST_ADDRESS and _parses(host)
-
-
-@functools.lru_cache(maxsize=256)
-def _parses(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        return False
-    return True
 
 
 def _with_headers(send: Send, request_id: str) -> Send:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from monitor_server.errors import StartupError
-from monitor_server.http_server.security import WILDCARDS, HostPolicy
+from monitor_server.http_server.host_policy import WILDCARDS, HostPolicy
 from monitor_server.settings import Settings
 from tests.databases import execute
 from tests.live import PATIENCE_SECONDS, serving
