@@ -16,19 +16,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Self
 
-__all__ = ["FOLDER", "BatchOnDisk", "SpoolFolder", "close_locks", "list_folder"]
+from trainer_hooks.delivery.spool.locks import FOLDER, acquire, lock_path, open_new_lock, require_locks
+
+__all__ = ["BatchOnDisk", "SpoolFolder", "list_folder"]
 
 # The smallest space that a file takes on most disks; counting it also bounds the number of files.
 BLOCK_BYTES = 4096
-# A user may name any folder to `trainer_hooks.sync`; only folders and files with exactly these names are sent and
-# removed.
-FOLDER = re.compile(r"(\d+-){2,}[0-9a-f]{8}")
-LOCK = re.compile(rf"{FOLDER.pattern}\.lock")
 BATCH = re.compile(r"\d{10}-(\d+)\.msgpack")
 UNFINISHED = re.compile(r"\d{10}-\d+\.tmp")
-# Another rank may remove the empty run folder between two steps of this rank, which then tries again. More attempts
-# than this are not plausible.
-LOCK_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,16 +89,16 @@ class SpoolFolder:
             OSError: If it cannot be made.
             ImportError: If the platform has no file locks; nothing is made then.
         """
-        _require_locks()
+        require_locks()
         path = run_folder / name
-        lock = _open_new_lock(path)
+        lock = open_new_lock(path)
         try:
-            _acquire(lock)
+            acquire(lock)
             path.mkdir(mode=0o700)
         except OSError:
             # On a full disk each attempt would leave an empty file, because a new name needs no space.
             with contextlib.suppress(OSError):
-                _lock_path(path).unlink()
+                lock_path(path).unlink()
             os.close(lock)
             raise
         return cls(path, lock)
@@ -139,14 +134,14 @@ class SpoolFolder:
             OSError: If the disk fails.
             ImportError: If the platform has no file locks; nothing is made then.
         """
-        _require_locks()
+        require_locks()
         try:
             # A folder without a lock file was copied here: a process locks its folder before it makes it.
-            lock = os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:
             return None
         try:
-            _acquire(lock)
+            acquire(lock)
         except BlockingIOError:
             os.close(lock)
             return None
@@ -194,7 +189,7 @@ class SpoolFolder:
             self._path.rmdir()
         with contextlib.suppress(OSError):
             if not self._path.exists():
-                _lock_path(self._path).unlink()
+                lock_path(self._path).unlink()
             self._path.parent.rmdir()  # fails where another process of the run has something there
         self.close_lock()
 
@@ -204,28 +199,6 @@ class SpoolFolder:
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
-
-
-def close_locks(run_folder: str) -> None:
-    """Close all descriptors of locks in a run's folder, also those that no object holds, in a forked child.
-
-    A thread of the parent may have been opening or closing a lock when another thread forked. The names of files
-    are in /proc on Linux; reading them there does not wait for a disk. On other systems nothing is closed.
-
-    Args:
-        run_folder: Name of the folder.
-    """
-    try:
-        descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208 - there may be thousands, and paths are slow
-    except OSError:
-        return
-    for descriptor in descriptors:
-        try:
-            file = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - likewise
-            if file.endswith(".lock") and LOCK.fullmatch(Path(file).name) and Path(file).parent.name == run_folder:
-                os.close(int(descriptor))
-        except OSError:  # as for the descriptor of the list itself, which is closed
-            continue
 
 
 def list_folder(path: Path) -> list[Path]:
@@ -247,37 +220,6 @@ def _find_disk(path: Path) -> int:
             return path.stat().st_dev
         except (FileNotFoundError, NotADirectoryError):
             path = path.parent
-
-
-def _lock_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
-
-
-def _open_new_lock(path: Path, *, attempts: int = LOCK_ATTEMPTS) -> int:
-    """Open a new lock file. Its folder is made if necessary; other processes remove that folder when it is empty."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(_lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
-    except (FileNotFoundError, FileExistsError):
-        if attempts == 1:
-            raise
-        return _open_new_lock(path, attempts=attempts - 1)
-
-
-def _require_locks() -> None:
-    """Raise an ImportError, before any file is made, where the platform has no file locks; batches stay in memory."""
-    import fcntl  # noqa: F401, PLC0415 - POSIX only, and the SDK imports everywhere
-
-
-def _acquire(lock: int) -> None:
-    """Lock an open file against every other process and every other descriptor.
-
-    Raises:
-        BlockingIOError: If another descriptor holds the lock.
-    """
-    import fcntl  # noqa: PLC0415 - as in `_require_locks`
-
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _round_up_to_blocks(nbytes: int) -> int:

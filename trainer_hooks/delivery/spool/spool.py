@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trainer_hooks.delivery.spool.folder import FOLDER, BatchOnDisk, SpoolFolder, close_locks, list_folder
+from trainer_hooks.delivery.spool.folder import BatchOnDisk, SpoolFolder, list_folder
+from trainer_hooks.delivery.spool.locks import FOLDER, close_locks
 
 __all__ = ["Spool"]
 
