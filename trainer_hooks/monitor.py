@@ -16,12 +16,11 @@ from trainer_hooks.delivery import (
     Exporter,
     RecordQueue,
     SendingQueue,
-    Spool,
     Transport,
+    make_spool,
 )
-from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.live_monitors import add_monitor, share_exit_seconds
-from trainer_hooks.launch.process_exit import ProcessExit
+from trainer_hooks.launch.process_exit import ProcessExit, has_succeeded
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.recording.action_requests import NO_ACTOR, RequestReceiver
@@ -33,7 +32,7 @@ from trainer_hooks.recording.sequence_numbers import take_first_number
 from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.text_safety import describe_object
-from trainer_hooks.wire import RUN_ENDS, ActionReport, AlertNotice, Receipt, RunEnd, decode_batch, run_id
+from trainer_hooks.wire import RUN_ENDS, ActionReport, AlertNotice, Receipt, RunEnd, decode_batch
 
 __all__ = ["Monitor", "NullMonitor"]
 
@@ -107,10 +106,7 @@ class Monitor:
             seed=f"{settings.attempt} {settings.rank}",
         )
         rank = (settings.project, settings.run, settings.attempt, settings.rank)
-        spool = _make_spool(settings)
-        if spool and transport is None:
-            _require_folder(spool, settings)
-        sending_queue = SendingQueue(self.drops, spool=spool)
+        sending_queue = SendingQueue(self.drops, spool=make_spool(settings, is_only_place=transport is None))
         # The policy does not receive an alert that has stopped firing, because it is no reason to act any more.
         on_passed = [on_alert] if on_alert else []
         listeners = [*([policy.consider, self._warn_without_actor] if policy else []), *on_passed]
@@ -349,10 +345,10 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close; the run is `stopped` after an exception, unless it is `sys.exit()` of a program that succeeded."""
-        self.close("finished" if _is_success(error) else "stopped")
+        self.close("finished" if has_succeeded(error) else "stopped")
 
     def _close_at_exit(self, error: BaseException | None) -> None:
-        end: RunEnd = self.end_at_exit if _is_success(error) else "stopped"
+        end: RunEnd = self.end_at_exit if has_succeeded(error) else "stopped"
         self._close(end, sending_seconds=share_exit_seconds(self._close_timeout_seconds))
 
     def _warn_without_actor(self, _alert: AlertNotice) -> None:
@@ -388,30 +384,3 @@ class NullMonitor(Monitor):
 
     def detach_after_fork(self) -> None:
         """Do nothing, as before the fork."""
-
-
-def _is_success(error: BaseException | None) -> bool:
-    """Whether a program that ends by this exception has succeeded."""
-    return error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
-
-
-def _require_folder(spool: Spool, settings: ConnectionSettings) -> None:
-    """Make the spool's folder at once, because the records have no other place."""
-    try:
-        spool.open_own_folder()
-    except (OSError, ImportError) as error:
-        raise ConfigurationError(
-            f"RLVITALS_SPOOL_DIR must be a writable folder where there is no RLVITALS_URL, got "
-            f"{str(settings.spool_dir)!r}: {error}"
-        ) from error
-
-
-def _make_spool(settings: ConnectionSettings) -> Spool | None:
-    if settings.spool_dir is None:
-        return None
-    return Spool(
-        settings.spool_dir / run_id(settings.project, settings.run),
-        # 15 digits are enough for 30,000 years of milliseconds.
-        name=f"{settings.attempt:015d}-{settings.rank:05d}",
-        capacity_bytes=settings.spool_bytes,
-    )

@@ -19,7 +19,7 @@ from trainer_hooks.delivery.drop_counter import DropCounter
 from trainer_hooks.delivery.exporter import Exporter
 from trainer_hooks.delivery.record_queue import RecordQueue
 from trainer_hooks.delivery.sending_queue import SendingQueue
-from trainer_hooks.delivery.spool import Spool
+from trainer_hooks.delivery.spool import Spool, make_spool
 from trainer_hooks.delivery.transport import BackoffTransport, Transport, send_batch
 
 __all__ = [
@@ -34,5 +34,6 @@ __all__ = [
     "SendingQueue",
     "Spool",
     "Transport",
+    "make_spool",
     "send_batch",
 ]

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ProcessExit"]
+__all__ = ["ProcessExit", "has_succeeded"]
 
 
 class ProcessExit:
@@ -47,6 +47,11 @@ class ProcessExit:
         # multiprocessing calls this while it handles the exception that ends its process.
         error = sys.exc_info()[1]
         self._work(None if _identify(error) == self._handled_error else error)
+
+
+def has_succeeded(error: BaseException | None) -> bool:
+    """Whether a program that ends by this exception has succeeded."""
+    return error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
 
 
 def _identify(error: BaseException | None) -> tuple[object, ...]:

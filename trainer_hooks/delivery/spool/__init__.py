@@ -9,6 +9,6 @@ the contents of a batch.
 """
 
 from trainer_hooks.delivery.spool.folder import BatchOnDisk, SpoolFolder
-from trainer_hooks.delivery.spool.spool import Spool
+from trainer_hooks.delivery.spool.spool import Spool, make_spool
 
-__all__ = ["BatchOnDisk", "Spool", "SpoolFolder"]
+__all__ = ["BatchOnDisk", "Spool", "SpoolFolder", "make_spool"]

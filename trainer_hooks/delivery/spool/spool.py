@@ -8,8 +8,11 @@ from pathlib import Path
 
 from trainer_hooks.delivery.spool.folder import BatchOnDisk, SpoolFolder, list_folder
 from trainer_hooks.delivery.spool.locks import FOLDER, close_locks
+from trainer_hooks.errors import ConfigurationError
+from trainer_hooks.settings import ConnectionSettings
+from trainer_hooks.wire import run_id
 
-__all__ = ["Spool"]
+__all__ = ["Spool", "make_spool"]
 
 # The largest number of folders that are claimed at the same time. A launch of many ranks leaves as many folders, and
 # each claim needs a file descriptor; a training process often has a limit of 1,024.
@@ -150,3 +153,32 @@ class Spool:
             yield
         finally:
             self._changing.pop()
+
+
+def make_spool(settings: ConnectionSettings, *, is_only_place: bool) -> Spool | None:
+    """Return the spool of this rank; None where the settings name no folder for it.
+
+    Args:
+        settings: The folder and its size, and the run, attempt and rank of this process.
+        is_only_place: Whether the records have no other place; the rank's own folder is then made at once.
+
+    Raises:
+        ConfigurationError: If that folder cannot be made.
+    """
+    if settings.spool_dir is None:
+        return None
+    spool = Spool(
+        settings.spool_dir / run_id(settings.project, settings.run),
+        # 15 digits are enough for 30,000 years of milliseconds.
+        name=f"{settings.attempt:015d}-{settings.rank:05d}",
+        capacity_bytes=settings.spool_bytes,
+    )
+    if is_only_place:
+        try:
+            spool.open_own_folder()
+        except (OSError, ImportError) as error:
+            raise ConfigurationError(
+                f"RLVITALS_SPOOL_DIR must be a writable folder where there is no RLVITALS_URL, got "
+                f"{str(settings.spool_dir)!r}: {error}"
+            ) from error
+    return spool
