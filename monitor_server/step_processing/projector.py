@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from itertools import takewhile
 
 from monitor_server.alerts.verdict import Verdict
 from monitor_server.errors import ProjectedElsewhere, Unavailable
@@ -24,10 +23,9 @@ from monitor_server.step_processing.quarantine import QUARANTINE_SECONDS
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.scheduling.known_verdicts import KnownVerdicts
 from monitor_server.step_processing.scheduling.retried_runs import RetriedRuns
-from monitor_server.step_processing.scheduling.run_queue import RunQueue
+from monitor_server.step_processing.scheduling.run_turns import RunTurns
 from monitor_server.step_processing.slices.projection import Projection, SliceResult
 from monitor_server.store.database import Store
-from monitor_server.store.repositories.projection_queue import RunBehind
 
 __all__ = ["Projector"]
 
@@ -66,13 +64,8 @@ class Projector:
         self._on_tick = on_tick
         self._span = span
         self._rules = projection.rules
-        self._changed = threading.Condition()
-        self._queue = RunQueue(max_queued_runs)
-        self._max_queued_runs = max_queued_runs
-        self._queued_to = 0  # the number of the last run behind that a tick has queued; 0 once all are queued
-        self._is_turn_of_behind = False  # whether the next tick queues them before the other runs with work
+        self._turns = RunTurns(max_queued_runs)
         self._verdicts = KnownVerdicts()
-        self._is_behind = False
         self._busy_share = busy_share or BusyShare()
         self._retried = RetriedRuns()
         self._unavailable = FailureLog(says="a slice of a run could not be projected and is tried again", work="slices")
@@ -91,8 +84,7 @@ class Projector:
     def stop(self) -> None:
         """End after the current slice, and give up the runs; the next start continues from there."""
         self._is_stopping.set()
-        with self._changed:
-            self._changed.notify()
+        self._turns.close()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -115,7 +107,7 @@ class Projector:
     @property
     def queued_runs(self) -> int:
         """The number of runs that wait for their turn, at most ``max_queued_runs``."""
-        return len(self._queue)
+        return len(self._turns)
 
     @property
     def waiters(self) -> int:
@@ -138,29 +130,20 @@ class Projector:
         the projector has worked for much of the last second, or if another collector projects the run. After a wait
         that ended without a result, no receipt waits until the projector has nothing left to do.
         """
-        with self._changed:
-            others_wait = len(self._queue) > (run_id in self._queue)
-        is_late = self._is_behind or (others_wait and self._busy_share.is_busy)
+        is_late = self._turns.is_late or (self._turns.has_others(run_id) and self._busy_share.is_busy)
         return self._verdicts.is_near(run_id, position, within=within) and not is_late
 
     def report_late(self) -> None:
         """Note that a verdict did not arrive in time: no receipt waits for one until there is nothing left to do."""
-        self._is_behind = True
+        self._turns.report_late()
 
     def notify(self, run_ids: Iterable[str]) -> None:
         """Queue runs that have something to do. Any thread may call this."""
-        self._enqueue(run_ids, self._queue.add)
+        self._turns.add(run_ids)
 
     def notify_batches(self, run_ids: Iterable[str]) -> None:
         """Queue runs for which batches were stored. Any thread may call this."""
-        self._enqueue(run_ids, self._queue.add_batch)
-
-    def _enqueue(self, run_ids: Iterable[str], add: Callable[[str], bool]) -> int:
-        """Queue runs until there are too many, and return the number of those that are queued."""
-        with self._changed:
-            queued = sum(1 for _ in takewhile(add, run_ids))
-            self._changed.notify()
-        return queued
+        self._turns.add_batches(run_ids)
 
     def wait_for(self, run_id: str, position: int) -> "Future[None]":
         """Return a future that ends when a run is projected up to a position of its log, or cannot be projected.
@@ -180,7 +163,7 @@ class Projector:
         next_tick = began = self._monotonic()
         try:
             while not self._is_stopping.is_set():
-                run_id = self._next(timeout=max(0.0, next_tick - self._monotonic()))
+                run_id = self._turns.next(timeout=max(0.0, next_tick - self._monotonic()))
                 idle_until = self._monotonic()
                 self._busy_share.note(idle_until - began, is_working=False)
                 if run_id is not None:
@@ -195,13 +178,6 @@ class Projector:
             raise
         finally:
             self._end()
-
-    def _next(self, *, timeout: float) -> str | None:
-        with self._changed:
-            if not self._queue and not self._is_stopping.is_set():
-                self._is_behind = False
-                self._changed.wait(timeout)
-            return self._queue.next()
 
     def _project(self, run_id: str) -> None:
         try:
@@ -232,12 +208,10 @@ class Projector:
 
     def _settle(self, run_id: str, result: SliceResult) -> None:
         self._verdicts.add(run_id, result.position, result.verdict)
-        if not result.has_more:
+        if result.has_more:
+            self._turns.add_unfinished(run_id)
+        else:
             self._verdicts.wake(run_id, result.position)
-        elif not self._queued_to:
-            with self._changed:
-                self._queue.add_behind(run_id)
-        # Otherwise runs behind wait for a place in the queue. A later tick finds this run again, in its turn.
 
     def _fail(self, run_id: str, error: Exception) -> None:
         if self._retried.note_failure(run_id):
@@ -261,7 +235,7 @@ class Projector:
         overdue_before = now - settings.step_deadline_seconds if self._has_ticked else math.inf
         self._on_tick()
         waited_for = self._verdicts.waited_for
-        is_idle = not self._queue
+        is_idle = not self._turns
         try:
             # An earlier process may have had another clock, other deadlines or another version.
             if not self._has_ticked:
@@ -271,7 +245,7 @@ class Projector:
                 repositories.require_own_schema()  # a collector without trainers writes nothing, and would not notice
                 queue = repositories.projection_queue
                 due = self._rules.due_runs(repositories, now=now)
-                behind = queue.behind(after=self._queued_to, limit=self._max_queued_runs)
+                behind = queue.behind(after=self._turns.queued_to, limit=self._turns.most)
                 found = [
                     *due,
                     *repositories.waiting.overdue_runs(before=overdue_before),
@@ -293,26 +267,12 @@ class Projector:
         self._unchecked.note_success()
         if taken:
             log.info("took %d runs from collectors that are behind", taken)
-        self._is_turn_of_behind = not self._is_turn_of_behind
-        if self._is_turn_of_behind:
-            self._queue_behind(behind)
-            self.notify(dict.fromkeys(found))
-        else:
-            self.notify(dict.fromkeys(found))
-            self._queue_behind(behind)
+        self._turns.add_found(dict.fromkeys(found), behind)
         for run_id, run in waited.items():
             if run is None or run.quarantined_at is not None:
                 self._verdicts.wake(run_id)
-            elif run.is_projected and run_id not in self._queue:
+            elif run.is_projected and run_id not in self._turns:
                 self._verdicts.wake_projected(run_id, run.position)
-
-    def _queue_behind(self, behind: Sequence[RunBehind]) -> None:
-        """Queue the runs behind that a tick has found, and note where the next tick continues if they are too many."""
-        queued = self._enqueue([each.run_id for each in behind], self._queue.add)
-        if queued == len(behind) < self._max_queued_runs:
-            self._queued_to = 0
-        elif queued:
-            self._queued_to = behind[queued - 1].number
 
     def _end(self) -> None:
         for run_id in self._verdicts.waited_for:
