@@ -1,17 +1,16 @@
-"""Watches a plain PyTorch loop: each ``optimizer.step()`` is a step. Needs no framework except torch."""
+"""Logs a step of a plain PyTorch loop each time its optimiser steps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, SupportsFloat, SupportsInt
 
 import torch
-from torch import distributed
 
 import trainer_hooks
-from trainer_hooks.actions import MAX_DECISIONS, ActionPolicy, Decision
+from trainer_hooks.actions import Decision
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
+from trainer_hooks.callbacks.torch_loop.decisions import LoopDecisions
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.model_monitors.gradients import norm_of_gradients
@@ -19,16 +18,10 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, ReportedResponses
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
-from trainer_hooks.ranks.agreement import make_coordinator
-from trainer_hooks.ranks.coordinators import LEFT_BEHIND, Coordinator, SingleProcessCoordinator
-from trainer_hooks.ranks.process_group import find_world_size
 from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
-
-# The detail of an action that is left to the loop; this module cannot find out whether the loop has carried it out.
-DELEGATED = "handed to the loop, which carries it out itself"
 
 
 class LoopWatch:
@@ -75,23 +68,17 @@ class LoopWatch:
         probe_every: int | None = None,
         recompute_every: int | None = None,
     ) -> None:
-        self._decisions: list[Decision] = []
-        self._has_read = False
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._recomputation = (
             RecomputationProbe(recompute_every, on_error=monitor.drops.count_error) if recompute_every else None
         )
         self._recomputed: list[Recomputed] = []
-        self._policy = monitor.begin_acting()
-        self._coordinator: Coordinator = (
-            make_coordinator(find_world_size()) if self._policy else SingleProcessCoordinator()
-        )
+        self._decisions = LoopDecisions(monitor.begin_acting())
         self._monitor = monitor
         self._model_monitors = model_monitors
         self._guard = Guard()
         self._guard.count_for(monitor)
         self._step = _read_first_step(first_step)
-        self._has_gone_back = False
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
         self._handles = []
@@ -108,8 +95,7 @@ class LoopWatch:
     @property
     def decisions(self) -> Sequence[Decision]:
         """The decisions to carry out now. They stay until the first step after they were read."""
-        self._has_read = True
-        return tuple(self._decisions)
+        return self._decisions.read()
 
     def note(
         self,
@@ -140,10 +126,10 @@ class LoopWatch:
         counted as an error, and the numbers of the steps continue.
         """
         with self._guard:
-            self._step, self._has_gone_back = int(step), True
-            self._coordinator.go_back(self._step)
-        self._scalars, self._rollouts, self._decisions = {}, None, []
-        self._recomputed = []
+            self._step = int(step)
+            self._decisions.go_back(self._step)
+        self._decisions.clear()
+        self._scalars, self._rollouts, self._recomputed = {}, None, []
 
     def score_again(
         self,
@@ -244,12 +230,9 @@ class LoopWatch:
             self._measure(optimizer)
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts = {}, None
-        if self._has_read:
-            self._decisions, self._has_read = [], False
         reports: list[ActionReport] = []
         with self._guard:
-            if self._policy is not None:
-                reports = self._decide(self._policy)
+            reports = self._decisions.after_step(self._step)
             scalars |= {f"action/{report.action}": 1.0 for report in reports if report.outcome == "taken"}
         with self._guard:
             if self._model_monitors is not None:
@@ -273,26 +256,6 @@ class LoopWatch:
         with self._guard:
             if self._model_monitors is not None:
                 self._model_monitors.begin_step(self._step)
-
-    def _decide(self, policy: ActionPolicy) -> list[ActionReport]:
-        settled_decisions = self._coordinator.settle(policy.take_due(), self._step)
-        if self._has_gone_back:  # the same alerts and the same step on every rank
-            left = [each.decision.is_left_behind(self._step) for each in settled_decisions]
-            settled_decisions = [
-                replace(each, refusal=each.refusal or LEFT_BEHIND) if is_left else each
-                for each, is_left in zip(settled_decisions, left, strict=True)
-            ]
-        new = [settled.decision for settled in settled_decisions if settled.refusal is None]
-        self._decisions = [*self._decisions, *new][-MAX_DECISIONS:]
-        reports = [
-            settled.decision.report("refused", settled.refusal)
-            if settled.refusal
-            else settled.decision.report("taken", "" if settled.decision.action == "notify" else DELEGATED)
-            for settled in settled_decisions
-            if settled.is_reported_here
-        ]
-        foreseen = policy.take_foreseen()
-        return reports + [decision.report("dry_run") for decision in foreseen if _rank() == 0]
 
 
 def _read_first_step(given: SupportsInt) -> int:
@@ -322,7 +285,3 @@ def _has_closure(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
         kwargs: What it was called with by name.
     """
     return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
-
-
-def _rank() -> int:
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else 0
