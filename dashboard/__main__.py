@@ -9,9 +9,9 @@ from typing import Final
 try:
     from pydantic import ValidationError
 
-    from dashboard.app import create_app
     from dashboard.collector_client.http_requests import without_credentials
     from dashboard.settings import Settings, variable
+    from dashboard.standalone import create_app
     from monitor_server.http_server.connections import ConnectionLimits
     from monitor_server.http_server.host_policy import StartupError
     from monitor_server.http_server.server import Server, bind, bound_url

@@ -1,28 +1,22 @@
-"""Mounts the dashboard on a FastAPI app: the collector's, or its own, which then forwards the live stream.
+"""Mounts the dashboard on a FastAPI app: the collector's, or that of a dashboard in a process of its own.
 
 Dash runs on a FastAPI app of its own, which gets only requests for the dashboard's paths. So its middleware never
 sees an ingest request, and the host answers every other path itself: an unknown ``/api`` path is a 404.
 """
 
-import contextlib
 import logging
 import re
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, no_update
 from dash.development.base_component import Component
-from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard.collector_client.client import ApiClient
-from dashboard.collector_client.errors import ApiError
-from dashboard.collector_client.http_requests import without_credentials
 from dashboard.components.page_frame import message, shell
 from dashboard.first_view.document import FirstView
 from dashboard.ids import frame as frame_ids
@@ -52,20 +46,14 @@ from dashboard.pages.settings import (
     route_form,
 )
 from dashboard.pages.settings.page import settings_page
-from dashboard.sign_in.credentials import remember_credentials
-from dashboard.sign_in.page import forward_requests, sign_in_route
-from dashboard.sign_in.required_keys import RequiredKeys, is_loopback
-from monitor_server.http_server.host_policy import HostPolicy
-from monitor_server.http_server.security import SecuredApp, SecurityMiddleware
+from dashboard.sign_in.page import sign_in_route
 
-__all__ = ["attach", "create_app"]
+__all__ = ["attach"]
 
 PAGES: Final = re.compile(
     r"/((?P<compare>compare)/?|(?P<settings>settings)/?|(?P<rules>rules)/?|runs/(?P<run_id>[^/]+)(/(?P<responses>responses)|/alerts/(?P<alert_id>[^/]+))?/?)?"
 )
 OWN: Final = re.compile(rf"/(_dash-.*|assets/.*|_favicon\.ico|_reload-hash)|{PAGES.pattern}")
-
-MAX_REQUEST_BYTES: Final = 1024 * 1024  # no page sends a tenth of that
 
 INDEX: Final = """<!DOCTYPE html>
 <html lang="en">
@@ -121,80 +109,6 @@ def attach(app: FastAPI, *, api_url: str, connect_url: str = "") -> None:
     """
     app.router.routes.append(sign_in_route())
     app.router.routes.append(_DashboardMount("/", app=_dash_server(api_url, connect_url), name="dashboard"))
-
-
-def create_app(
-    *, api_url: str, connect_url: str = "", host: str = "127.0.0.1", allowed_hosts: str = "", insecure: bool = False
-) -> FastAPI:
-    """Create a dashboard outside the collector's process; it forwards the browser's live stream and its downloads.
-
-    Args:
-        api_url: Where the dashboard reaches the collector's HTTP API.
-        connect_url: The address that trainers should use; ``api_url`` if empty.
-        host: The address that the server is bound to.
-        allowed_hosts: Further names under which it may be addressed, separated by commas.
-        insecure: Whether other machines may use a collector that needs no key.
-    """
-    app = SecuredApp(title="rlvitals dashboard", docs_url=None, redoc_url=None, openapi_url=None)
-    hosts = HostPolicy.of(bound_to=host, allowed=allowed_hosts.split(","))
-
-    def secure(inner: ASGIApp) -> ASGIApp:
-        names = [name.strip() for name in allowed_hosts.split(",") if name.strip()]  # of another machine: by a proxy
-        is_open = insecure or all(map(is_loopback, (host, *names)))
-        guarded = inner if is_open else RequiredKeys(inner, api_url)
-        return SecurityMiddleware(guarded, hosts=hosts, max_body_bytes=MAX_REQUEST_BYTES)
-
-    app.secure = secure
-
-    @app.api_route("/healthz", methods=["GET", "HEAD"])
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
-
-    @app.get("/api/v1/stream")
-    async def stream(request: Request, run_id: str | None = None) -> Response:
-        remember_credentials(request.scope["headers"])
-        client = ApiClient(api_url)  # made here, because here the credentials are those of this request
-
-        async def events() -> AsyncGenerator[bytes]:
-            async with client as api:
-                async for chunk in api.stream(run_id):
-                    yield chunk
-
-        chunks = events()
-        try:
-            first = await anext(chunks, b"")  # the browser assumes that an open stream misses no event
-        except ApiError as error:
-            return PlainTextResponse(str(error), status_code=error.status)
-        headers = {"X-Accel-Buffering": "no"}
-        return StreamingResponse(_join(first, chunks), media_type="text/event-stream", headers=headers)
-
-    @app.get("/api/v1/alerts/{alert_id}/incident")
-    async def incident(request: Request, alert_id: str) -> Response:
-        remember_credentials(request.scope["headers"])
-        try:
-            async with ApiClient(api_url) as api:
-                report = await api.alerts.incident(alert_id)
-        except ApiError as error:
-            return PlainTextResponse(str(error), status_code=error.status)
-        headers = {"Content-Disposition": f'attachment; filename="incident-{alert_id}.html"'}
-        return Response(report, media_type="text/html", headers=headers)
-
-    shown_url = connect_url or without_credentials(api_url)
-
-    @app.get("/docs")
-    async def docs() -> RedirectResponse:
-        return RedirectResponse(f"{shown_url.rstrip('/')}/docs")
-
-    forward_requests(app, api_url)
-    attach(app, api_url=api_url, connect_url=shown_url)
-    return app
-
-
-async def _join(first: bytes, others: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    async with contextlib.aclosing(others):
-        yield first
-        async for chunk in others:
-            yield chunk
 
 
 def _dash_server(api_url: str, connect_url: str) -> ASGIApp:

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 
-from dashboard.app import create_app
+from dashboard.standalone import create_app
 from monitor_server.http_server.connections import ConnectionLimits
 from monitor_server.http_server.server import Server, bind
 from tests.live import eventually

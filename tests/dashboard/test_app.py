@@ -18,7 +18,7 @@ from plotly.offline import get_plotlyjs_version
 from sqlalchemy import delete
 from starlette.responses import PlainTextResponse
 
-from dashboard.app import attach, create_app
+from dashboard.app import attach
 from dashboard.components.run.labels import find_tag_problem
 from dashboard.ids import frame as frame_ids
 from dashboard.ids import run as run_ids
@@ -32,6 +32,7 @@ from dashboard.pages.run.page import run_page
 from dashboard.pages.settings.page import settings_page
 from dashboard.settings import Settings
 from dashboard.sign_in.required_keys import KEPT_SECONDS, RequiredKeys
+from dashboard.standalone import create_app
 from monitor_server.access.sessions import COOKIE, host_cookie
 from monitor_server.store.tables import api_keys
 from tests.dashboard.callbacks import Callbacks

@@ -9,9 +9,9 @@ import pytest
 import urllib3
 from fastapi.testclient import TestClient
 
-from dashboard.app import create_app
 from dashboard.ids import fleet as fleet_ids
 from dashboard.pages.fleet import views
+from dashboard.standalone import create_app
 from monitor_server.settings import Settings
 from tests.dashboard.callbacks import Callbacks
 from tests.live import serving
