@@ -18,7 +18,8 @@ from monitor_server.configuration_files.watching import WatchedFile
 from monitor_server.errors import CollectorError, InvalidField, StartupError
 from monitor_server.rules.administration.changes import Author
 from monitor_server.rules.administration.rule_sets import COLLECTORS_SET, apply_rules
-from monitor_server.rules.definition import Name, Rule, WrittenRule, describe_problems
+from monitor_server.rules.definition import Name, Rule, WrittenRule
+from monitor_server.rules.problems import describe_problems
 from monitor_server.store.database import Store
 from monitor_server.text_safety.printable import printable
 
