@@ -1,22 +1,18 @@
-"""Turns a request body into a batch whose records are still raw: bounded decompression and bounded decoding.
+"""Turns a request body into a batch whose records are still raw, by bounded decompression and bounded decoding.
 
 It depends on neither HTTP nor the store. `validate` checks the content of the batch.
 """
 
-import zlib
 from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
-import zstandard
 
 from monitor_server.errors import (
-    BodyTooLarge,
     CollectorError,
     InvalidField,
     MalformedBody,
     SchemaVersionMismatch,
-    UnsupportedMediaType,
 )
 from monitor_server.ingest.limits import (
     ERROR_CHARS,
@@ -26,11 +22,12 @@ from monitor_server.ingest.limits import (
     header_count,
     text_bytes,
 )
+from monitor_server.ingest.validation.decompression import decompress
 from monitor_server.settings import Settings
 from monitor_server.text_safety.printable import printable
 from trainer_hooks import wire
 
-__all__ = ["Heading", "check_version", "decode_batch", "decompress", "is_small"]
+__all__ = ["Heading", "check_version", "decode_batch", "is_small"]
 
 
 class _Version(msgspec.Struct):
@@ -148,23 +145,6 @@ def is_small(body: bytes, *, media_type: str, encoding: str) -> bool:
     return header_count(memoryview(records)) <= SMALL_BATCH_RECORDS
 
 
-def decompress(body: bytes, encoding: str, *, limit: int) -> bytes:
-    """Decompress to at most ``limit`` bytes.
-
-    Raises:
-        MalformedBody: If the body is truncated or not compressed with ``encoding``.
-        BodyTooLarge: If the decompressed body would be larger than ``limit``.
-        UnsupportedMediaType: If the encoding is neither zstd, gzip nor identity.
-    """
-    if encoding in ("", "identity"):
-        return body
-    if encoding == "gzip":
-        return _gunzip(body, limit)
-    if encoding == "zstd":
-        return _unzstd(body, limit)
-    raise UnsupportedMediaType(f"Content-Encoding must be zstd, gzip or identity, got {encoding!r}")
-
-
 def check_version(body: bytes, media_type: str) -> None:
     """Refuse an unsupported schema version first, because its error is clearer than one about an unknown field.
 
@@ -253,37 +233,3 @@ def check_count(count: int, settings: Settings) -> None:
         raise InvalidField(
             f"a batch must have at most {settings.max_records} records, got {count}; send smaller batches"
         )
-
-
-def _gunzip(body: bytes, limit: int) -> bytes:
-    stream = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        decoded = stream.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise MalformedBody(f"the body must be gzip as Content-Encoding says: {error}") from error
-    if len(decoded) > limit:
-        raise _too_large(limit)
-    if not stream.eof or stream.unused_data:
-        raise MalformedBody(
-            f"the body must be one whole gzip stream, got one {'followed by more' if stream.eof else 'cut short'}"
-        )
-    return decoded
-
-
-def _unzstd(body: bytes, limit: int) -> bytes:
-    try:
-        declared = zstandard.frame_content_size(body)
-        if declared > limit:
-            raise _too_large(limit)
-        # One byte over the limit is enough to tell a large body from a malformed one.
-        return zstandard.ZstdDecompressor().decompress(
-            body, max_output_size=limit + 1 if declared < 0 else 0, allow_extra_data=False
-        )
-    except zstandard.ZstdError as error:
-        raise MalformedBody(
-            f"the body must be one whole zstd frame of at most {limit} bytes as Content-Encoding says: {error}"
-        ) from error
-
-
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(f"a body must decompress to at most {limit} bytes, got more; send smaller batches")
