@@ -1,52 +1,29 @@
 """Draws one signal of several runs in one chart: each run a line, or the seeds of a setting as median and range."""
 
 import math
-import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from statistics import median
 from typing import Final, TypeVar
 
-from dashboard.collector_client.types.runs import PhaseItem, RunDetail, RunItem, SeriesItem, shown_name
+from dashboard.collector_client.types.runs import shown_name
+from dashboard.figures.compared_runs import ALIGNMENTS, Compared, places_of, settings_of
 from dashboard.figures.curves.lines import has_digit_ticks, lone_dots, lone_points
-from dashboard.figures.curves.panel_view import steps_around
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
 from dashboard.theme import LIGHT
 
-__all__ = [
-    "ALIGNMENTS",
-    "COLOURS",
-    "Compared",
-    "origin_step",
-    "overlay_figure",
-    "seed_of",
-    "setting_of",
-    "settings_of",
-    "steps_within",
-    "style_of",
-]
+__all__ = ["COLOURS", "overlay_figure", "style_of"]
 
 # Okabe and Ito's colours, which readers with colour blindness can tell apart; a dash pattern tells later runs apart.
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 DASHES: Final = ("solid", "dash", "dot")
-ALIGNMENTS: Final = {
-    "step": "step",
-    "share": "share of the run",
-    "time": "hours since the start",
-    "acceleration": "steps from the acceleration",
-    "collapse": "steps from the collapse",
-}
-# The phases whose first step is the origin of an alignment, by the alignment's name.
-ORIGINS: Final = {"acceleration": ("acceleration", "collapsed"), "collapse": ("collapsed",)}
 NEVER: Final = {
     "acceleration": "none of these runs has accelerated",
     "collapse": "none of these runs has collapsed",
 }
 NOT_ABOVE_ZERO: Final = "no value is above zero"
-SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
 BINS: Final = 150  # bins of the axis, in which the seeds of a setting are combined
 SHORT: Final = 0.02  # of the axis, about 12 pixels; a shorter line has dots
 HIGHEST: Final = int(-math.log2(SHORT)) + 1  # the highest layer in which a line is drawn
@@ -57,63 +34,9 @@ Curve = Sequence[tuple[float, float | None]]
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A run among those that are compared.
-
-    Attributes:
-        run: The run.
-        phases: Its phases, oldest first.
-        series: Its signals, thinned to their extremes.
-        place: Its number, which gives its colour.
-        means: The means of sections of its signals, if they are averaged; the series, where nothing was thinned.
-        began: The time of its first step, Unix seconds, if the axis is time; that of a series, if it is not known.
-    """
-
-    run: RunDetail
-    phases: Sequence[PhaseItem]
-    series: Mapping[str, SeriesItem]
-    place: int
-    means: Mapping[str, SeriesItem] = field(default_factory=dict)
-    began: float | None = None
-
-
 def style_of(place: int) -> tuple[str, str]:
     """Return the colour and the dash pattern of the run with this number."""
     return COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)]
-
-
-def origin_step(phases: Sequence[PhaseItem], align: str) -> int | None:
-    """Return the step from which an alignment counts: of the acceleration (phase III) or of the collapse; or None."""
-    return next((span["from_step"] for span in phases if span["phase"] in ORIGINS[align]), None)
-
-
-def steps_within(compared: Compared, align: str, zoom: tuple[float, float]) -> tuple[int, int] | None:
-    """Return the first and the last step of a run in an interval of the axis; None if it has no step there."""
-    for series in compared.series.values():
-        around = steps_around(series["steps"], _places(compared, series, align), zoom)
-        if around is not None:
-            return around
-    return None
-
-
-def setting_of(run: RunItem) -> str:
-    """Return the name of a run without its seed."""
-    return SEED.sub("", run["name"]) or run["name"]
-
-
-def seed_of(run: RunItem) -> str:
-    """Return the part of a run's name beside its setting, such as ``seed3``; without such a part, the whole name."""
-    found = SEED.search(run["name"])
-    return found[0].strip("-_ /") if found and setting_of(run) != run["name"] else run["name"]
-
-
-def settings_of(runs: Sequence[Compared]) -> dict[str, list[Compared]]:
-    """Return the runs by their settings, in the order that gives each setting its colour in every chart."""
-    settings: dict[str, list[Compared]] = {}
-    for run in runs:
-        settings.setdefault(setting_of(run.run), []).append(run)
-    return settings
 
 
 def overlay_figure(
@@ -207,7 +130,7 @@ def _curve(
     series = compared.series.get(signal)
     if is_averaged:
         series = compared.means.get(signal, series)
-    where = [] if series is None else _places(compared, series, align)
+    where = [] if series is None else places_of(compared, series, align)
     if series is None or not where:
         return []
     values: Sequence[float | None] = [value if math.isfinite(value) else None for value in series["values"]]
@@ -216,22 +139,6 @@ def _curve(
         unit = smoothing_unit(where, counts)
         values = smooth(where, series["values"], smoothing=smoothing, unit=unit, counts=counts).values
     return list(zip(where, values, strict=True))
-
-
-def _places(compared: Compared, series: SeriesItem, align: str) -> list[float]:
-    """Return the positions of the points on the axis; empty if the run has no origin."""
-    steps = series["steps"]
-    if align == "time":
-        times = series.get("times") or []
-        began = compared.began
-        return [(time - (times[0] if began is None else began)) / 3600 for time in times]
-    if align in ORIGINS:
-        origin = origin_step(compared.phases, align)
-        return [] if origin is None else [float(step - origin) for step in steps]
-    if align == "share":
-        last = max(1, compared.run.get("last_step") or max(steps, default=1))
-        return [step / last for step in steps]
-    return [float(step) for step in steps]
 
 
 def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], **more: object) -> Figure:

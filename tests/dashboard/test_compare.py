@@ -5,17 +5,8 @@ import asyncio
 import pytest
 
 from dashboard.components.compare.tables import config_differences, differences, legend, outcomes
-from dashboard.figures.overlay import (
-    ALIGNMENTS,
-    COLOURS,
-    Compared,
-    origin_step,
-    overlay_figure,
-    seed_of,
-    setting_of,
-    steps_within,
-    style_of,
-)
+from dashboard.figures.compared_runs import ALIGNMENTS, Compared, origin_step, seed_of, setting_of, steps_within
+from dashboard.figures.overlay import COLOURS, overlay_figure, style_of
 from dashboard.pages.compare.comparison import ComparisonChoice, read_comparison
 from tests.live import eventually
 

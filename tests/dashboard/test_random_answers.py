@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from plotly.utils import PlotlyJSONEncoder
 
 from dashboard.app import create_app
-from dashboard.figures.overlay import ALIGNMENTS
+from dashboard.figures.compared_runs import ALIGNMENTS
 from dashboard.pages.alert import alert_page
 from dashboard.pages.compare.comparison import ComparisonChoice, read_comparison
 from dashboard.pages.compare.page import compare_page

@@ -11,7 +11,7 @@ from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of
 from dashboard.components.run_choice import run_choice
 from dashboard.components.small_elements import segmented_choice
-from dashboard.figures.overlay import ALIGNMENTS
+from dashboard.figures.compared_runs import ALIGNMENTS
 from dashboard.ids import compare as compare_ids
 
 __all__ = ["controls"]

@@ -10,7 +10,8 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import PhaseItem, shown_name
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
-from dashboard.figures.overlay import Compared, seed_of, settings_of, style_of
+from dashboard.figures.compared_runs import Compared, seed_of, settings_of
+from dashboard.figures.overlay import style_of
 from dashboard.html_text import html_text
 from dashboard.ids import compare as compare_ids
 

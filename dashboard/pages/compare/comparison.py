@@ -10,8 +10,9 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import RunDetail, SeriesItem
 from dashboard.components.choices import choosable
 from dashboard.components.run.workspace import smoothing_of, zoom_of
+from dashboard.figures.compared_runs import ALIGNMENTS, Compared, steps_within
 from dashboard.figures.curves.newest_attempt import not_replaced
-from dashboard.figures.overlay import ALIGNMENTS, Compared, overlay_figure, steps_within
+from dashboard.figures.overlay import overlay_figure
 from dashboard.figures.signal import merge
 
 __all__ = ["MAX_RUNS", "Comparison", "ComparisonChoice", "read_comparison"]
