@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from monitor_server.action_requests.requesting import record_answer
 from monitor_server.alerts.changes.lifecycle import Lifecycle
+from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.events import ActionReported, AlertChanged, Event, RunChanged, StepCompleted
 from monitor_server.store.repositories import Repositories
@@ -74,6 +75,10 @@ class RunContext:
     def world_size(self, attempt: int) -> int:
         """Return the number of ranks of an attempt."""
         return self._attempt(attempt)[1]
+
+    def known_world_size(self, attempt: int) -> int:
+        """Return the number of ranks of an attempt, or 1 if an older run has no place for the signal `SEEN_SHARE`."""
+        return self.world_size(attempt) if SEEN_SHARE in self.positions else 1
 
     def add_step(self, step: Step) -> None:
         """Add an event for a complete step."""

@@ -13,7 +13,7 @@ from monitor_server.ingest.validation import layouts, records
 from monitor_server.rules import known_rules
 from monitor_server.step_processing.run_memory import compacted_runs, passed_alerts, signal_positions
 from monitor_server.step_processing.scheduling import known_verdicts
-from monitor_server.step_processing.steps import completion, waiting
+from monitor_server.step_processing.steps import completion, late_records, waiting
 from tests.live import eventually
 from tests.monitor_server.retention.runs import sampled
 from trainer_hooks import wire
@@ -30,7 +30,8 @@ BOUNDS = (
     (signal_positions, "MAX_CACHED_RUNS"),
     (waiting, "MAX_CACHED_RUNS"),
     (passed_alerts, "MAX_CACHED_RUNS"),
-    (completion, "MAX_FULL_STEPS"),
+    (completion, "MAX_CROWDED_RUNS"),
+    (late_records, "MAX_FULL_STEPS"),
     (known_verdicts, "MAX_VERDICTS"),
     (known_rules, "MAX_REMEMBERED_RUNS"),
     (rate_limits, "MOST_CALLERS"),

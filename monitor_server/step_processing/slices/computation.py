@@ -18,8 +18,10 @@ from monitor_server.step_processing.run_memory.compacted_runs import CompactedRu
 from monitor_server.step_processing.run_memory.signal_positions import SignalPositions
 from monitor_server.step_processing.status_changes import due_status
 from monitor_server.step_processing.steps.budget import Budget
-from monitor_server.step_processing.steps.completion import Completion, step_bounds
+from monitor_server.step_processing.steps.completion import Completion
 from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.late_records import LateRecords
+from monitor_server.step_processing.steps.rank_merging import step_bounds
 from monitor_server.step_processing.steps.waiting import WaitingCache, WaitingSteps
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.acknowledgements import StoredAcknowledgement
@@ -67,7 +69,8 @@ class SliceComputation:
         on_left_out: Callable[[int], None],
     ) -> None:
         self._tracker = tracker
-        self._completion = Completion(tracker, settings=settings, on_left_out=on_left_out)
+        self._late_records = LateRecords(settings, on_left_out=on_left_out)
+        self._completion = Completion(tracker, self._late_records, settings=settings)
         self._settings = settings
         self._clock = clock
         self._is_watched = is_watched
@@ -88,8 +91,8 @@ class SliceComputation:
             "signal_positions": lambda: len(self._positions),
             "waiting_runs": lambda: len(self._waiting),
             "compacted_runs": lambda: len(self._compacted),
-            "full_steps": lambda: self._completion.full_steps,
-            "mended_runs": lambda: self._completion.mended_runs,
+            "full_steps": lambda: self._late_records.full_steps,
+            "mended_runs": lambda: self._late_records.mended_runs,
             "crowded_runs": lambda: self._completion.crowded_runs,
             "runs_behind": lambda: self._completion.runs_behind,
             "detector_runs": lambda: self._tracker.runs_in_memory,
@@ -100,6 +103,7 @@ class SliceComputation:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
         self._tracker.forget(run_id)
         self._completion.forget(run_id)
+        self._late_records.forget(run_id)
         self._waiting.forget(run_id)
         self._positions.forget(run_id)
 
@@ -180,7 +184,7 @@ class SliceComputation:
             self._acknowledge(context, position, entry)
         else:
             # The waiting steps are saved, so they must not have records of an entry that is read again.
-            if not self._completion.mend(context, waiting.find_late(entry), budget):
+            if not self._late_records.mend(context, waiting.find_late(entry), budget):
                 return False
             waiting.add(entry, now=context.now)
             for stored in entry:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.errors import SummaryConflict
 from monitor_server.ingest.validation.shapes import Shape, check_shapes, summary_shapes
+from monitor_server.settings import Settings
 from monitor_server.store.repositories.log.blocks import StoredRecord
 from monitor_server.store.repositories.log.step_records import StepBounds
 from monitor_server.store.repositories.steps import Step
 from trainer_hooks import wire
 
-__all__ = ["StepRecords", "merge_records"]
+__all__ = ["StepRecords", "merge_records", "step_bounds"]
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,11 @@ RESPONSES = "reward/mean"  # every rank whose responses are in the step's signal
 # A rank that sends one of these and no share of the mean has lost its responses: its arrays contradicted each other, or
 # an exception ended the step before them. Other ranks without a share may measure no responses at all.
 LOST = ("hooks/rejected_rollouts", "hooks/partial_step")
+
+
+def step_bounds(settings: Settings) -> StepBounds:
+    """Return the bounds that the settings place on the merge of one step."""
+    return StepBounds(records=settings.max_step_records, body_bytes=settings.max_step_bytes)
 
 
 @dataclass(slots=True)

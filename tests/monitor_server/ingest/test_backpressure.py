@@ -7,7 +7,7 @@ import pytest
 
 import trainer_hooks
 from monitor_server.settings import Settings
-from monitor_server.step_processing.steps.completion import step_bounds
+from monitor_server.step_processing.steps.rank_merging import step_bounds
 from tests.databases import blocked_writes
 from tests.live import PATIENCE_SECONDS, eventually
 

@@ -7,7 +7,7 @@ import pytest
 import urllib3
 
 from monitor_server.settings import Settings
-from monitor_server.step_processing.steps.completion import step_bounds
+from monitor_server.step_processing.steps.rank_merging import step_bounds
 from monitor_server.store.database import Store
 from tests.databases import blocked_writes, execute
 from tests.faults.collector import start

@@ -14,8 +14,7 @@ from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest import reset
 from monitor_server.ingest.reset import reset_run
 from monitor_server.settings import Settings
-from monitor_server.step_processing.steps.completion import step_bounds
-from monitor_server.step_processing.steps.rank_merging import merge_records
+from monitor_server.step_processing.steps.rank_merging import merge_records, step_bounds
 from monitor_server.store.repositories.retention import step_thinning
 from tests.monitor_server.simulated_collectors import (
     SimulatedCollector,

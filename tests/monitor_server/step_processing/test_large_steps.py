@@ -4,7 +4,7 @@ import pytest
 
 from monitor_server.settings import Settings
 from monitor_server.step_processing.slices.projection import Projection
-from monitor_server.step_processing.steps import budget, completion
+from monitor_server.step_processing.steps import budget, late_records
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.step_processing.steps.rank_merging import merge_records
 from monitor_server.store.repositories.log.records import Records
@@ -102,7 +102,7 @@ def test_large_steps_that_are_mended_take_several_slices(store, append, project,
 
     run_id = append(records=[_share(number, number) for number in range(6)])
     project(run_id, kept)
-    monkeypatch.setattr(completion, "merge_records", merge)
+    monkeypatch.setattr(late_records, "merge_records", merge)
     append(records=[_share(10 + number, number) for number in range(6)])
     assert project(run_id, kept) >= 3
     assert merged == list(range(6))

@@ -9,8 +9,10 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.events import StepCompleted
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.step_processing.steps.budget import MAX_STEPS_PER_SLICE, Budget
-from monitor_server.step_processing.steps.completion import Completion, step_bounds
+from monitor_server.step_processing.steps.completion import Completion
 from monitor_server.step_processing.steps.detection import Tracker
+from monitor_server.step_processing.steps.late_records import LateRecords
+from monitor_server.step_processing.steps.rank_merging import step_bounds
 from monitor_server.step_processing.steps.waiting import WaitingSteps
 
 SIGNALS = {"a": 0}
@@ -20,7 +22,8 @@ SIGNALS = {"a": 0}
 @pytest.fixture
 def completion(scripted):
     """Completion of steps with scripted detectors; a step waits for all ranks for 60 s at most."""
-    return Completion(Tracker(scripted), settings=Settings(step_deadline_seconds=60.0))
+    settings = Settings(step_deadline_seconds=60.0)
+    return Completion(Tracker(scripted), LateRecords(settings), settings=settings)
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def test_a_late_record_corrects_the_stored_step_and_is_not_detected_again(comple
     append(rank=0, world_size=2, records=[{"step": 1, "scalars": {"a": 2.0}}])
     with working(run_id) as (context, waiting):
         assert waiting.first() is None
-        completion.mend(context, {(1, 1): [context.run.log_end]}, Budget())
+        LateRecords(Settings()).mend(context, {(1, 1): [context.run.log_end]}, Budget())
         assert context.events == []
     with store.read() as repositories:
         assert repositories.steps.at(run_id, 1) == {"a": 2.0}
