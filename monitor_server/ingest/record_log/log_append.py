@@ -4,7 +4,6 @@ Ingest does not depend on detection. The projector reads the log in order and co
 run. The entries are new attempts, records, and acknowledgements, each with a position.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from monitor_server.detection.protocol import SEEN_SHARE
 from monitor_server.ingest.record_log.known_runs import KnownRun, KnownRuns
 from monitor_server.ingest.record_log.run_entry import enter_run, take_back_late_end
 from monitor_server.ingest.record_log.sampled_responses import SampledResponseLog
+from monitor_server.ingest.record_log.shared_runs import SharedRuns
 from monitor_server.ingest.record_log.signal_limit import LeftOutCounter, SignalLimit
 from monitor_server.ingest.record_log.signal_places import SignalPlaces
 from monitor_server.ingest.record_log.step_shapes import StepShapes
@@ -25,12 +25,6 @@ from monitor_server.store.repositories.runs import Run
 from trainer_hooks import wire
 
 __all__ = ["Appended", "LogAppender", "LogMoved"]
-
-# The largest number of runs to which another collector appends as well. They are locked before a batch is compared with
-# their state, which the other collector has changed.
-MAX_SHARED_RUNS = 4_096
-# A run is shared for this long after its log has moved: a failed commit also names runs whose logs have not.
-SHARED_SECONDS = 600.0
 
 
 class LogMoved(Exception):  # noqa: N818 - an event that is handled, and not an error
@@ -82,7 +76,7 @@ class LogAppender:
         self._known = KnownRuns()
         self._step_shapes = StepShapes()
         self._responses = SampledResponseLog(settings)
-        self._shared: OrderedDict[str, float] = OrderedDict()  # when the log of each run has moved last
+        self._shared = SharedRuns(clock)
 
     @property
     def caches(self) -> dict[str, Callable[[], int]]:
@@ -103,7 +97,7 @@ class LogAppender:
     def append_deferred(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         """Append a batch; if it only continues its run, `flush` writes it with the other batches of the commit."""
         known = self._known.find(valid.run_id)
-        if known is not None and self._is_shared(valid.run_id):
+        if known is not None and self._shared.is_shared(valid.run_id):
             known = self._lock_shared(repositories, known, valid.batch.rank)
         if known is not None:
             left_out = LeftOutCounter(self._settings.max_signals)
@@ -138,7 +132,7 @@ class LogAppender:
         if not deferred or repositories.records.extend(deferred, ends_transaction=ends_transaction):
             return
         for extension in deferred:
-            self._note_moved(extension.run_id)
+            self._shared.note_moved(extension.run_id)
         raise LogMoved("the end of the log of a run has changed in the meantime")
 
     def _lock_shared(self, repositories: Repositories, known: KnownRun, rank: int) -> KnownRun | None:
@@ -153,7 +147,7 @@ class LogAppender:
             self._write_deferred(repositories, ends_transaction=False)
             run = repositories.runs.lock(run_id)
             if run is None or run.log_end != known.run.log_end:
-                self._note_moved(run_id)
+                self._shared.note_moved(run_id)
                 self._step_shapes.forget(run_id)
                 self._known.forget(run_id)
                 moved = None if run is None else known.moved_to(run)
@@ -198,20 +192,6 @@ class LogAppender:
             rejected=rejected,
             left_out=left_out.result,
         )
-
-    def _is_shared(self, run_id: str) -> bool:
-        """Whether another collector probably appends to the run as well."""
-        moved_at = self._shared.get(run_id)
-        if moved_at is not None and self._clock() - moved_at > SHARED_SECONDS:
-            del self._shared[run_id]
-            return False
-        return moved_at is not None
-
-    def _note_moved(self, run_id: str) -> None:
-        self._shared[run_id] = self._clock()
-        self._shared.move_to_end(run_id)
-        if len(self._shared) > MAX_SHARED_RUNS:
-            self._shared.popitem(last=False)
 
     def _append_any(self, repositories: Repositories, valid: ValidBatch) -> Appended:
         batch, now = valid.batch, self._clock()

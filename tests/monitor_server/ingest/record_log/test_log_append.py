@@ -5,7 +5,8 @@ from contextlib import suppress
 import pytest
 import sqlalchemy
 
-from monitor_server.ingest.record_log.log_append import SHARED_SECONDS, LogAppender, LogMoved
+from monitor_server.ingest.record_log.log_append import LogAppender, LogMoved
+from monitor_server.ingest.record_log.shared_runs import SHARED_SECONDS
 from monitor_server.settings import Settings
 from monitor_server.store.tables import records
 from tests.monitor_server.ingest.record_log.log_batches import append, create_batch

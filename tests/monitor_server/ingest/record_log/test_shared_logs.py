@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from monitor_server.errors import Unavailable
-from monitor_server.ingest.record_log import log_append
+from monitor_server.ingest.record_log import shared_runs
 from monitor_server.ingest.record_log.log_append import LogAppender, LogMoved
 from monitor_server.settings import Settings
 from monitor_server.store.database import Store
@@ -171,7 +171,7 @@ def test_the_runs_of_batches_are_locked_before_the_run_that_a_person_changes(sto
 
 def test_no_more_runs_are_remembered_as_shared_than_there_is_room_for(stores, clock, monkeypatch):
     """Another collector extends each of three runs; every record is stored, and two runs are remembered."""
-    monkeypatch.setattr(log_append, "MAX_SHARED_RUNS", 2)
+    monkeypatch.setattr(shared_runs, "MAX_SHARED_RUNS", 2)
     here, other = LogAppender(settings=Settings(), clock=clock), LogAppender(settings=Settings(), clock=clock)
     for run in RUNS:
         append(stores[0], here, create_batch(clock, 0, run=run))
