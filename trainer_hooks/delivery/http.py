@@ -81,6 +81,7 @@ class _OpenSockets:
     def __init__(self, connect_timeout_seconds: float) -> None:
         self._connect_timeout_seconds = connect_timeout_seconds
         self._newest: socket.socket | None = None
+        self._is_over = threading.Event()  # whether the exchange under way has taken too long
 
     def noting(self, kind: type[Any]) -> type[Any]:
         """Return a class of urllib3's connections that notes each socket here."""
@@ -91,6 +92,9 @@ class _OpenSockets:
             connection.timeout = sending_seconds
             connection.sock.settimeout(sending_seconds)
             self._newest = connection.sock
+            if self._is_over.is_set():  # nothing else would end the exchange: the timer found no socket of it
+                connection.close()
+                raise TimeoutError("connecting took longer than the exchange may take")
 
         return type(kind.__name__, (kind,), {"connect": connect})
 
@@ -101,7 +105,7 @@ class _OpenSockets:
         Raises:
             TimeoutError: If the block took longer, in place of the error of the read.
         """
-        is_over = threading.Event()
+        self._is_over = is_over = threading.Event()
 
         def shut() -> None:
             is_over.set()
