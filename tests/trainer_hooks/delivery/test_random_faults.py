@@ -185,11 +185,12 @@ def test_every_record_arrives_with_its_content_or_is_counted_whatever_happens(se
         def connect(*, is_offline=False):
             """Start the next process of the run; its clock may have jumped."""
             jump = draw.choice([0.0, 0.0, 3600.0, -3600.0])
+            limits = {} if collector.is_calm else {"read_timeout_seconds": 0.2, "exchange_seconds": 0.1}
             monitor = Monitor(
                 ConnectionSettings(
                     url=collector.url, project="p", run="r", attempt=1, spool_dir=tmp_path, spool_bytes=spool_bytes
                 ),
-                None if is_offline else HttpTransport(collector.url, read_timeout_seconds=0.2, exchange_seconds=0.1),
+                None if is_offline else HttpTransport(collector.url, **limits),
                 config={"seed": seed},
                 clock=lambda: time.time() + jump,
                 close_timeout_seconds=PATIENCE_SECONDS if collector.is_calm else 0.1,
