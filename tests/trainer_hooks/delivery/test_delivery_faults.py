@@ -389,14 +389,20 @@ def test_names_and_texts_fill_the_record_queue_by_their_size(collector, connect,
     """A trainer that makes long ones anew at every step must not fill the memory while the collector is away."""
     monkeypatch.setenv("RLVITALS_RESPONSE_SECONDS", "0")
     monkeypatch.setitem(RecordQueue.__init__.__kwdefaults__, "max_bytes", 1_500_000)
+    is_logged, reduce = threading.Event(), records_module.reduce
+    monkeypatch.setattr(
+        records_module, "reduce", lambda *given, **named: is_logged.wait(60) and reduce(*given, **named)
+    )
     monitor = connect()
-    arrays = {"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]} | options
-    for step in range(50):
+    arrays = {"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]}
+    monitor.log_step(0, rollouts=arrays)  # the queue is not emptied while this step is being encoded
+    for step in range(1, 50):
         text = f"{step:02}" * 80_000
         if what == "texts":
-            monitor.log_step(step, rollouts=arrays | {"texts": [text]})
+            monitor.log_step(step, rollouts=arrays | options | {"texts": [text]})
         else:
             monitor.log_step(step, {text if what == "names" else "x": 1.0}, data_version=text)
+    is_logged.set()
     assert monitor.flush(PATIENCE_SECONDS)
     assert losses(monitor) > 0
     assert len(collector.records) + losses(monitor) == 50
@@ -508,7 +514,7 @@ def run_script(collector, script, *, check, folder=None):
     code = "import os, sys, trainer_hooks\n" + textwrap.dedent(script)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environ, capture_output=True, timeout=60, check=check, cwd=folder)
+    return subprocess.run(command, env=environ, capture_output=True, timeout=120, check=check, cwd=folder)
 
 
 def test_a_script_that_just_ends_loses_nothing(collector):
@@ -568,17 +574,22 @@ def test_an_interrupt_of_close_does_not_keep_the_exit_from_delivering(collector)
 def test_many_monitors_wait_together_for_a_collector_that_does_not_answer_at_the_exit(tmp_path):
     """The exit of a script takes about as long as with one monitor, and every record is on disk."""
     script = """
+import atexit, time
+
+atexit.register(lambda: print(time.monotonic() - begun))  # the last to be called
 import trainer_hooks
 from trainer_hooks.monitor import Monitor
 
 Monitor.__init__.__kwdefaults__["close_timeout_seconds"] = 2.0
 for run in range(16):
     trainer_hooks.connect(run=f"r{run}").log_step(1, {"x": 1.0})
+begun = time.monotonic()
 """
     with nobody_answers() as url:
         environ = {**os.environ, "RLVITALS_URL": url, "RLVITALS_SPOOL_DIR": str(tmp_path)}
-        # One after the other they would take half a minute.
-        subprocess.run([sys.executable, "-c", script], env=environ, timeout=20, check=True)
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, env=environ, timeout=120, check=True, stdout=subprocess.PIPE)
+    assert float(done.stdout) < 20.0  # one after the other they would take half a minute
     assert len({path.parent.parent for path in tmp_path.rglob("*-1.msgpack")}) == 16
 
 
@@ -675,7 +686,7 @@ if __name__ == "__main__":
     monitor.log_step(2, {"who": 0.0})
 """)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
-    done = subprocess.run([sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.PIPE)
+    done = subprocess.run([sys.executable, str(script)], env=environ, timeout=120, check=True, stderr=subprocess.PIPE)
     assert done.stderr.count(b"NOTHING IS RECORDED: this monitor was made in another process") == 1
     assert [(record.step, record.scalars["who"]) for record in collector.records] == [(1, 0.0), (2, 0.0)]
     assert sum(batch.end is not None for batch in collector.batches) == 1
@@ -708,7 +719,7 @@ if __name__ == "__main__":
 """)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
     done = subprocess.run(
-        [sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(script)], env=environ, timeout=120, check=True, stderr=subprocess.PIPE, text=True
     )
     assert "NOTHING IS RECORDED: connect was called while a process of multiprocessing imported" in done.stderr
     assert {record.scalars["who"] for record in collector.records} == {0.0, 2.0}
@@ -773,7 +784,7 @@ if __name__ == "__main__":
     child.join()
 """)
     environ = {**os.environ, "RLVITALS_URL": collector.url, "RLVITALS_RUN": "r"}
-    subprocess.run([sys.executable, str(script)], env=environ, timeout=60, check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable, str(script)], env=environ, timeout=120, check=True, stderr=subprocess.DEVNULL)
     assert [record.step for record in collector.records] == [1]
     assert [batch.end for batch in collector.batches if batch.end] == [end]
 
