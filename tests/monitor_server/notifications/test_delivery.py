@@ -274,9 +274,9 @@ def test_a_message_for_which_there_was_no_thread_is_sent_once_there_is(notifying
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_no_message_is_sent_about_what_was_silenced_as_it_was_formed(notifying, receiver, database_url):
+def test_no_message_is_sent_about_what_was_silenced_as_it_was_formed(notifying, receiver, database_url, clock):
     """The silence commits between the look for waiting alerts and the message, which would be about none."""
-    live = notifying("[grouping]\nwait_seconds = 1\nwindow_seconds = 0\n", ROUTE)
+    live = notifying("[grouping]\nwait_seconds = 1\nwindow_seconds = 0\n", ROUTE, clock=clock)
     engine = sqlalchemy.create_engine(database_url)
     waits = (
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE notification_e%'"
@@ -285,10 +285,12 @@ def test_no_message_is_sent_about_what_was_silenced_as_it_was_formed(notifying, 
         step(live, 0, run="a", warn=1.0)
         silencing.execute(sqlalchemy.text("DELETE FROM notification_events"))
         at_once = watching.execution_options(isolation_level="AUTOCOMMIT")
+        clock.now += 2
         eventually(lambda: at_once.execute(sqlalchemy.text(waits)).scalar_one())
         silencing.commit()
     engine.dispose()
     step(live, 0, run="b", warn=1.0)
+    clock.now += 2
     eventually(lambda: receiver.received)
     assert receiver.changes == [("b", ("opened",))]
     assert len(receiver.received) == 1
