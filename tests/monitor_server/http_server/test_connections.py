@@ -63,7 +63,8 @@ def is_served(live):
 def test_a_silent_client_is_closed(start_collector, first):
     """The server closes the connection at whatever point the client has stopped."""
     live = start_collector(idle_timeout_seconds=0.3, request_timeout_seconds=0.4)
-    with connected(live) as connection:
+    # A client that is late itself may be closed before it has sent anything.
+    with connected(live) as connection, contextlib.suppress(ConnectionResetError, BrokenPipeError):
         connection.sendall(first)
         while connection.recv(65536):
             pass
