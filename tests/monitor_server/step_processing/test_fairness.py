@@ -1,11 +1,13 @@
 """Runs take turns, however much one of them has to do; and two collectors in turns on one database lose nothing."""
 
+import threading
+
 import msgspec
 import pytest
 
 from monitor_server.step_processing.run_memory import compacted_runs
 from monitor_server.store.repositories.series import compaction
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 from tests.store_connections import count_chunks
 from trainer_hooks import wire
 
@@ -26,13 +28,40 @@ def _many(name, **batch):
     return {"run": name, "records": records} | batch
 
 
-def test_a_large_batch_does_not_hold_up_other_runs(live):
+class Turns:
+    """Which of the signals ``a`` and ``b`` each detected step had, in order; an ``a`` waits until the rest was sent."""
+
+    def __init__(self):
+        self.taken, self.is_sent = [], threading.Event()
+
+    def engine(self, scripted):
+        """Return an engine that notes its turns."""
+
+        class Noting(scripted):
+            def update(engine, observation):  # noqa: N805 - the outer one has the turns
+                signal = "a" if "a" in observation.signals else "b"
+                assert signal == "b" or self.is_sent.wait(PATIENCE_SECONDS)
+                self.taken.append(signal)
+                return super().update(observation)
+
+        return Noting
+
+
+@pytest.fixture
+def turns():
+    return Turns()
+
+
+def test_a_large_batch_does_not_hold_up_other_runs(start_collector, scripted, turns):
     """A step of another run that comes later is complete before the large batch is."""
+    live = start_collector(engine=turns.engine(scripted), verdict_wait_seconds=0)
+    live.run(run="first", records=[{"step": 0, "scalars": {"a": 1.0}}])  # its slice lasts until the rest was sent
     large = live.run(**_many("large"))
-    small = live.run(run="small", records=[{"step": 7, "scalars": {"a": 1.0}}])
-    eventually(lambda: _last_step(live, small) == 7)
-    assert (_last_step(live, large) or 0) < STEPS - 1
+    small = live.run(run="small", records=[{"step": 7, "scalars": {"b": 1.0}}])
+    turns.is_sent.set()
     eventually(lambda: _last_step(live, large) == STEPS - 1)
+    assert _last_step(live, small) == 7
+    assert turns.taken.index("b") < STEPS
 
 
 def test_what_is_compacted_while_a_run_goes_on_is_read_back(live, monkeypatch):
@@ -51,16 +80,18 @@ def test_what_is_compacted_while_a_run_goes_on_is_read_back(live, monkeypatch):
         assert count_chunks(run_id) >= 1
 
 
-def test_thousands_of_waiting_steps_are_completed_in_slices(live):
+def test_thousands_of_waiting_steps_are_completed_in_slices(start_collector, scripted, turns):
     """A new attempt completes the steps of the old one, and a step of another run does not wait for all of them."""
+    live = start_collector(engine=turns.engine(scripted), verdict_wait_seconds=0)
     large = live.run(**_many("large", world_size=2))
-    other = live.run(run="other", records=[{"step": 1, "scalars": {"a": 1.0}}])
+    other = live.run(run="other", records=[{"step": 1, "scalars": {"b": 1.0}}])
     eventually(lambda: _last_step(live, other) == 1)
     live.send(run="large", attempt=2, world_size=1, records=[{"step": STEPS, "scalars": {"a": 1.0}}])
-    live.send(run="other", records=[{"step": 2, "scalars": {"a": 1.0}}])
-    eventually(lambda: _last_step(live, other) == 2)
-    assert _last_step(live, large) != STEPS
+    live.send(run="other", records=[{"step": 2, "scalars": {"b": 1.0}}])
+    turns.is_sent.set()
     eventually(lambda: _last_step(live, large) == STEPS)
+    assert _last_step(live, other) == 2
+    assert turns.taken.index("b", 1) < STEPS
     with live.app.state.collector.store.read() as repositories:
         seen = msgspec.msgpack.decode(repositories.detector_states.load(large).state)["seen"]
         assert repositories.waiting.first(large, limit=1) == {}
