@@ -18,6 +18,7 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ray import ppo_actor
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.callbacks import tiny_trl
 from tests.trainers.untouched import fingerprint
 
@@ -302,9 +303,9 @@ def test_weights_and_generators_are_the_same_to_the_bit_whatever_fails(
     train, actor, collector, every_collector, monkeypatch
 ):
     """Against OpenRLHF's own methods: three steps of its model, driver, worker and loss, with every collector."""
-    monkeypatch.setitem(trainer_hooks.Monitor.__init__.__kwdefaults__, "close_timeout_seconds", 2.0)
-    watched = []
+    watched, defaults = [], trainer_hooks.Monitor.__init__.__kwdefaults__
     for url, spool in every_collector:
+        monkeypatch.setitem(defaults, "close_timeout_seconds", PATIENCE_SECONDS if url == collector.url else 2.0)
         monkeypatch.setenv("RLVITALS_URL", url)
         monkeypatch.setenv("RLVITALS_SPOOL_DIR", spool)
         driver, policy, _ = train(steps=3, policy=actor(), lr=0.01)

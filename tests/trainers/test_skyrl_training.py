@@ -17,6 +17,7 @@ from skyrl.train.trainer import RayPPOTrainer
 from skyrl.train.utils.callbacks import CallbackHandler, TrainingControl
 
 import trainer_hooks
+from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.callbacks import tiny_trl
 from tests.trainers.untouched import fingerprint, seed
 from trainer_hooks.callbacks.skyrl import VitalsCallback
@@ -132,9 +133,9 @@ def rollout():
 
 def test_weights_and_generators_are_the_same_to_the_bit_whatever_fails(train, collector, every_collector, monkeypatch):
     """Three steps of SkyRL's trainer, worker, model and loss, with our callback and every collector, and without."""
-    monkeypatch.setitem(trainer_hooks.Monitor.__init__.__kwdefaults__, "close_timeout_seconds", 2.0)
-    alone = train()
+    alone, defaults = train(), trainer_hooks.Monitor.__init__.__kwdefaults__
     for url, spool in every_collector:
+        monkeypatch.setitem(defaults, "close_timeout_seconds", PATIENCE_SECONDS if url == collector.url else 2.0)
         monkeypatch.setenv("RLVITALS_URL", url)
         monkeypatch.setenv("RLVITALS_SPOOL_DIR", spool)
         assert train(VitalsCallback()) == alone, url
