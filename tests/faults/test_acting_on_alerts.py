@@ -50,7 +50,7 @@ def test_a_collector_that_was_away_stops_no_run(tmp_path, unused_port, monkeypat
         eventually(lambda: firing(url) == {"telemetry_stale", "trainer_lost"})
     with serving(database, unused_port):
         monitor.log_step(3, {"reward/mean": 0.4})
-        assert monitor.flush(30)
+        assert monitor.flush(PATIENCE_SECONDS)
         monitor.close()
     assert (monitor.policy.take_due(), notified) == ([], [])
 

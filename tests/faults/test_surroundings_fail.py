@@ -90,7 +90,7 @@ def test_a_cut_network_costs_nothing_but_time(start_collector, stored, tmp_path)
             assert len(stored()) == 100
             wire.whole.set()
         monitor.log_step(step, {"x": 1.0})
-    assert monitor.flush(30)
+    assert monitor.flush(120)
     monitor.close()
     wire.close()
     assert [step for _, _, step in stored()] == list(range(300))

@@ -98,7 +98,7 @@ class Outage(TrainerCallback):
         if state.global_step == 6:
             self.collector.answers.clear()
         if not self.collector.answers:
-            assert self.monitor.flush(20)
+            assert self.monitor.flush(PATIENCE_SECONDS)
         if state.global_step == 2:
             self.collector.answers = [(503, b"", {})] * 10_000
 

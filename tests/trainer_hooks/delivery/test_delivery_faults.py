@@ -79,7 +79,7 @@ def test_a_batch_without_a_receipt_is_sent_again(collector, connect, answer):
     monitor = connect()
     for step in range(5):
         monitor.log_step(step, {"x": float(step)})
-    assert monitor.flush(20)
+    assert monitor.flush(PATIENCE_SECONDS)
     assert [record.step for record in collector.records] == [0, 1, 2, 3, 4]
     assert losses(monitor) == 0
 
