@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import pytest
 
+from monitor_server.access.rate_limits import AddressLimits, RateLimits
 from monitor_server.detection.protocol import Acknowledgement, Assessment, Finding, Observation, Phase, Severity
 from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.validation.validate import read_batch
@@ -79,6 +80,13 @@ def scripted() -> type[ScriptedEngine]:
 def clock() -> StepClock:
     """A clock that moves by `clock.now += seconds`."""
     return StepClock()
+
+
+@pytest.fixture
+def still_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass for the rate limits of the collectors that start from here on."""
+    for kind in (AddressLimits, RateLimits):
+        monkeypatch.setitem(kind.__init__.__kwdefaults__, "time", lambda: 0.0)
 
 
 @pytest.fixture

@@ -184,6 +184,7 @@ def test_what_is_too_long_or_hidden_is_refused(unbounded):
 
 
 @sqlite_only
+@pytest.mark.usefixtures("still_limits")
 def test_a_key_cannot_flood_pages(two):
     """A key has 12 a minute and all keys 60, each with ten seconds' worth at once; the next gets a time to retry."""
     statuses = [show(two, "/", two.ours).status for _ in range(3)]
