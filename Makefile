@@ -37,7 +37,7 @@ demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http:/
 
 # Six keep two cores busy: many tests wait for a clock, a disk or a browser.
 WORKERS ?= 6
-test: $(VENV)/.dev ## Run every test that needs no Docker engine (about 15 minutes on two cores)
+test: $(VENV)/.dev ## Run every test that needs no Docker engine (30 to 50 minutes on two cores)
 	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal
 
 test-durations: $(VENV)/.dev ## The same, and list what takes longest, file by file and test by test
