@@ -16,18 +16,22 @@ from monitor_server.ingest import writer as ingest_writer
 from monitor_server.ingest.writer import Writer
 from tests.databases import blocked_writes, execute, sqlite_only
 from tests.full_disk import disk_of
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 
 @pytest.fixture
-def busy(store, database_url):
-    """A writer that cannot write until `other` ends its transaction."""
-    writer = Writer(store, max_waiting=100)
+def busy(store, database_url, monkeypatch):
+    """A writer that cannot write until `other` ends its transaction, and an event that is set once it begins to.
+
+    From then on no job joins those of the commit that has begun.
+    """
+    writer, has_begun, write = Writer(store, max_waiting=100), threading.Event(), store.write
+    monkeypatch.setattr(store, "write", lambda: has_begun.set() or write())
     with blocked_writes(database_url) as other:
         writer.start()
-        yield writer, other
+        yield writer, other, has_begun
         other.rollback()
         writer.stop()
 
@@ -38,9 +42,9 @@ def _exists(name):
 
 def test_a_request_that_is_cancelled_costs_nobody_else_an_answer(busy):
     """A waiting request is not begun, a request under way is finished, and the writer goes on."""
-    writer, other = busy
+    writer, other, has_begun = busy
     under_way = writer.submit("a", _exists("a"))
-    eventually(lambda: writer.waiting == 0)
+    assert has_begun.wait(PATIENCE_SECONDS)
     waiting, kept = writer.submit("b", _exists("b")), writer.submit("c", _exists("c"))
     assert not under_way.cancel()
     assert waiting.cancel()
@@ -72,9 +76,9 @@ def _fails(_):
 def test_a_commit_that_has_taken_too_long_does_not_try_each_of_its_jobs(busy, monkeypatch):
     """Each may take as long as the slow one, and its sender no longer waits then; it sends again."""
     monkeypatch.setattr(ingest_writer, "LONGEST_COMMIT_SECONDS", -1.0)
-    writer, other = busy
+    writer, other, has_begun = busy
     under_way = writer.submit("first", _exists("a"))
-    eventually(lambda: writer.waiting == 0)
+    assert has_begun.wait(PATIENCE_SECONDS)
     waiting = [writer.submit("a", _exists("a")), writer.submit("b", _fails), writer.submit("c", _exists("c"))]
     other.rollback()
     assert under_way.result(60) is False
@@ -87,7 +91,7 @@ def test_a_commit_that_has_taken_too_long_does_not_try_each_of_its_jobs(busy, mo
 def test_a_slow_database_refuses_a_commit_with_its_reason(busy, monkeypatch, caplog):
     """Each of the other jobs would take as long again; readyz and the log say why."""
     monkeypatch.setattr(ingest_writer, "LONGEST_COMMIT_SECONDS", 0.0)
-    writer, other = busy
+    writer, other, has_begun = busy
 
     def sleep(_):
         # A time that may pass before the server sleeps ends in the words of a cancellation by a user now and then.
@@ -95,7 +99,7 @@ def test_a_slow_database_refuses_a_commit_with_its_reason(busy, monkeypatch, cap
         current_connection().execute(text("SELECT pg_sleep(60)"))
 
     under_way = writer.submit("first", _exists("a"))
-    eventually(lambda: writer.waiting == 0)
+    assert has_begun.wait(PATIENCE_SECONDS)
     waiting = [writer.submit("a", _exists("a")), writer.submit("b", sleep), writer.submit("c", _exists("c"))]
     other.rollback()
     under_way.result(60)
@@ -109,14 +113,14 @@ def test_a_slow_database_refuses_a_commit_with_its_reason(busy, monkeypatch, cap
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_when_each_job_is_tried_nobody_waits_long_for_a_run_again(busy):
     """The whole commit has waited for it already; the next one has all its time."""
-    writer, other = busy
+    writer, other, has_begun = busy
     limits = []
 
     def read_limit(_):
         limits.append(current_connection().execute(text("SHOW lock_timeout")).scalar_one())
 
     under_way = writer.submit("first", _exists("a"))
-    eventually(lambda: writer.waiting == 0)
+    assert has_begun.wait(PATIENCE_SECONDS)
     waiting = [writer.submit("a", read_limit), writer.submit("b", _fails)]
     other.rollback()
     under_way.result(60)
@@ -129,7 +133,7 @@ def test_when_each_job_is_tried_nobody_waits_long_for_a_run_again(busy):
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_connection_that_is_lost_while_each_job_is_tried_is_no_defect(busy, store, caplog):
     """One job has failed, and the connection ends while the others are repeated: all are to be sent again."""
-    writer, other = busy
+    writer, other, has_begun = busy
     tries = itertools.count()
 
     def lose(_):
@@ -137,7 +141,7 @@ def test_a_connection_that_is_lost_while_each_job_is_tried_is_no_defect(busy, st
             current_connection().execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
 
     under_way = writer.submit("first", _exists("a"))
-    eventually(lambda: writer.waiting == 0)
+    assert has_begun.wait(PATIENCE_SECONDS)
     waiting = [writer.submit("a", lose), writer.submit("b", _fails), writer.submit("c", _exists("c"))]
     other.rollback()
     assert under_way.result(60) is False
@@ -151,7 +155,7 @@ def test_a_connection_that_is_lost_while_each_job_is_tried_is_no_defect(busy, st
 
 def test_a_stop_finishes_what_waits_and_refuses_what_comes(busy):
     """A request is stored and answered, or refused with the words that nothing was stored."""
-    writer, other = busy
+    writer, other, _ = busy
     waiting = [writer.submit(str(number), _exists("a")) for number in range(5)]
     other.rollback()
     writer.stop()
@@ -306,7 +310,7 @@ def test_a_disk_with_room_for_a_commit_and_none_for_records_is_not_ready(start_c
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_commit_without_a_job_that_was_done_is_no_sign_that_commits_succeed_again(busy, caplog):
     """Each run is locked elsewhere, as by a commit that waits for a standby; the log said that all is well again."""
-    writer, other = busy
+    writer, other, _ = busy
 
     def lose(_):
         current_connection().execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
@@ -326,9 +330,9 @@ def test_a_commit_without_a_job_that_was_done_is_no_sign_that_commits_succeed_ag
 
 def test_a_job_that_is_unavailable_takes_no_other_with_it(busy):
     """A run that is being deleted refuses its own batch; the batches of other runs in the same commit are kept."""
-    writer, other = busy
+    writer, other, has_begun = busy
     under_way = writer.submit("first", _exists("a"))
-    eventually(lambda: writer.waiting == 0)
+    assert has_begun.wait(PATIENCE_SECONDS)
 
     def refuse(_):
         raise Unavailable("this run is being deleted; send again later")
