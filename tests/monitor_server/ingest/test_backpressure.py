@@ -10,6 +10,7 @@ from monitor_server.settings import Settings
 from monitor_server.step_processing.steps.rank_merging import step_bounds
 from tests.databases import blocked_writes
 from tests.live import PATIENCE_SECONDS, eventually
+from tests.monitor_server.ingest.begun_commits import note_begun_commit
 
 RANKS = 4
 STEPS = 20
@@ -45,7 +46,7 @@ def test_trainers_wait_for_a_collector_whose_queue_is_full_and_lose_nothing(star
 
 
 @pytest.mark.parametrize("max_waiting_bytes", [1, 100_000])
-def test_the_bytes_that_wait_are_bounded(start_collector, database_url, max_waiting_bytes):
+def test_the_bytes_that_wait_are_bounded(start_collector, database_url, max_waiting_bytes, monkeypatch):
     """A batch that is larger than the bound may wait alone; the next one is asked to come again."""
     live = start_collector(max_waiting_bytes=max_waiting_bytes)
     writer = live.app.state.collector.writer
@@ -58,10 +59,12 @@ def test_the_bytes_that_wait_are_bounded(start_collector, database_url, max_wait
     def send():
         answers.append(live.post(body).status)
 
+    has_begun = note_begun_commit(live.app.state.collector.store, monkeypatch)
     with blocked_writes(database_url) as other:
         senders = [threading.Thread(target=send) for _ in range(8)]
         senders[0].start()
-        eventually(lambda: writer.waiting == 0 and writer.waiting_bytes == 0 and not writer.is_idle)
+        assert has_begun.wait(PATIENCE_SECONDS)
+        assert (writer.waiting, writer.waiting_bytes) == (0, 0)
         for sender in senders[1:]:
             sender.start()
         fitting = max(1, max_waiting_bytes // 33_000)

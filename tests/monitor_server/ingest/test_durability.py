@@ -12,6 +12,7 @@ from monitor_server.store.database import Store
 from tests.databases import blocked_writes, execute
 from tests.faults.collector import start
 from tests.live import eventually
+from tests.monitor_server.ingest.begun_commits import note_begun_commit
 from trainer_hooks import wire
 
 RANKS = 4
@@ -93,16 +94,16 @@ NO_BAD_RUN = {
 
 
 @pytest.fixture
-def held(start_collector, database_url):
+def held(start_collector, database_url, monkeypatch):
     """A collector that cannot write until `release`, because another process does, and that fails at the run `bad`."""
     live = start_collector(max_waiting_batches=3)
     live.send(run="before")
     execute(database_url, NO_BAD_RUN)
-    writer = live.app.state.collector.writer
+    has_begun = note_begun_commit(live.app.state.collector.store, monkeypatch)
     with blocked_writes(database_url) as other:
         answers = {}
         senders = [_send_in_thread(live, answers, "first")]
-        eventually(lambda: writer.waiting == 0 and not writer.is_idle)
+        assert has_begun.wait(60)
 
         def send(run):
             senders.append(_send_in_thread(live, answers, run))

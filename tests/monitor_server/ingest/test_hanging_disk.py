@@ -8,7 +8,7 @@ import pytest
 from monitor_server.ingest import deliveries
 from monitor_server.store import database
 from tests.databases import blocked_writes, sqlite_only
-from tests.live import eventually
+from tests.live import PATIENCE_SECONDS, eventually
 
 
 @pytest.fixture
@@ -17,10 +17,10 @@ def hanging(start_collector, monkeypatch):
     monkeypatch.setattr(database, "TURN_LIMIT_SECONDS", 0.1)
     monkeypatch.setattr(deliveries, "LONGEST_WAIT_SECONDS", 0.5)
     live = start_collector()
-    writer, answers = live.app.state.collector.writer, threading.Event()
+    writer, has_begun, answers = live.app.state.collector.writer, threading.Event(), threading.Event()
     eventually(lambda: live.pool.request("GET", f"{live.url}/readyz").status == 200)
-    writer.submit("hanging", lambda _: answers.wait())
-    eventually(lambda: not writer.is_idle and not writer.waiting)
+    writer.submit("hanging", lambda _: has_begun.set() or answers.wait())
+    assert has_begun.wait(PATIENCE_SECONDS)
     yield live, answers
     answers.set()
 

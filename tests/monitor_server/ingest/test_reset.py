@@ -172,7 +172,7 @@ def test_a_reset_does_not_believe_a_stray_step_of_the_attempt_that_stays(live):
 
 def test_batches_that_are_committed_together_with_a_reset_are_stored(live):
     """Each batch that was acknowledged is in the log, of the run that is reset and of another one."""
-    writer, is_free = live.app.state.collector.writer, threading.Event()
+    writer, has_begun, is_free = live.app.state.collector.writer, threading.Event(), threading.Event()
     other, reset = sorted(("r", "other"), key=lambda name: wire.run_id("default", name))  # the order of a commit
 
     def send(name, step):
@@ -181,8 +181,8 @@ def test_batches_that_are_committed_together_with_a_reset_are_stored(live):
     for name in (other, reset):
         send(name, 0)
     with ThreadPoolExecutor() as clients:
-        writer.submit("", lambda _: is_free.wait(60))
-        eventually(lambda: writer.waiting == 0)
+        writer.submit("", lambda _: has_begun.set() or is_free.wait(60))
+        assert has_begun.wait(60)
         asked = []
         for ask in (
             lambda: send(other, 1),

@@ -17,18 +17,15 @@ from monitor_server.ingest.writer import Writer
 from tests.databases import blocked_writes, execute, sqlite_only
 from tests.full_disk import disk_of
 from tests.live import PATIENCE_SECONDS, eventually
+from tests.monitor_server.ingest.begun_commits import note_begun_commit
 from tests.store_connections import current_connection
 from trainer_hooks import wire
 
 
 @pytest.fixture
 def busy(store, database_url, monkeypatch):
-    """A writer that cannot write until `other` ends its transaction, and an event that is set once it begins to.
-
-    From then on no job joins those of the commit that has begun.
-    """
-    writer, has_begun, write = Writer(store, max_waiting=100), threading.Event(), store.write
-    monkeypatch.setattr(store, "write", lambda: has_begun.set() or write())
+    """A writer that cannot write until `other` ends its transaction, and an event that is set once it begins to."""
+    writer, has_begun = Writer(store, max_waiting=100), note_begun_commit(store, monkeypatch)
     with blocked_writes(database_url) as other:
         writer.start()
         yield writer, other, has_begun
