@@ -8,7 +8,6 @@ import pytest
 from fastapi.testclient import TestClient
 from plotly.utils import PlotlyJSONEncoder
 
-from dashboard.app import create_app
 from dashboard.figures.compared_runs import ALIGNMENTS
 from dashboard.pages.alert import alert_page
 from dashboard.pages.compare.comparison import ComparisonChoice, read_comparison
@@ -18,6 +17,7 @@ from dashboard.pages.responses import responses_page
 from dashboard.pages.rules.page import rules_page
 from dashboard.pages.run.page import run_page
 from dashboard.pages.settings.page import settings_page
+from dashboard.standalone import create_app
 from tests.dashboard.random_answers import RandomAnswers, answering_at_random
 
 # The environment variable asks for more.
