@@ -49,7 +49,8 @@ def _print_all(url: str) -> int:
         say(NO_BUDGET)
         return 0
     table(COLUMNS, [_cells(listed, ledger) for listed, ledger in kept])
-    covered = [ledger for _, ledger in kept if ledger["is_in_force"]]
+    in_force = [ledger for _, ledger in kept if ledger["is_in_force"]]
+    covered = [ledger for ledger in in_force if not ledger["is_longer"]]
     pages = sum(ledger["pages_opened"] for ledger in covered)
     budget = sum(ledger["steps"] / ledger["steps_per_page"] for ledger in covered)
     steps = sum(ledger["steps"] for ledger in covered)
@@ -57,6 +58,8 @@ def _print_all(url: str) -> int:
         f"runs with a warranty: {len(covered)} of {len(kept)}; their pages, right and false ones: {pages}; their "
         f"recorded steps: {steps:,}, for which the budget allows {budget:.2f} false pages"
     )
+    if len(covered) < len(in_force):
+        say(f"runs that are too long, for which nothing is promised any more: {len(in_force) - len(covered)}")
     return 0
 
 
@@ -73,6 +76,6 @@ def _cells(listed: Any, ledger: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - 
         ledger["pages_opened"],
         f"{ledger['pages_allowed']:.3g}" if is_in_force else "all",
         ledger["steps_held_back"],
-        "run too long" if ledger["is_longer"] and is_in_force else "yes" if is_in_force else "not yet",
+        "run too long" if ledger["is_longer"] and is_in_force else "yes" if is_in_force else "no",
         listed["id"],
     ]
