@@ -56,17 +56,24 @@ class _Findings:
 
 
 def export_jsonl(store: Store, run_ids: Sequence[str]) -> Iterator[bytes]:
-    """Yield runs one after the other, each with a line for itself, its steps, acknowledgements, phases and alerts."""
+    """Yield runs one after the other, each with a line for itself, its steps, acknowledgements, phases and alerts.
+
+    A run is whole if a later place of the same export or the last line follows; otherwise the file was cut.
+    """
+    place = 0
     for run_id in run_ids:
         with store.read() as reading:
             run, findings = begin_run(reading, run_id), _Findings.read(reading, run_id)
         if run is None:
             continue
-        yield _line({"rlvitals_export": EXPORT_VERSION} | dict(run.heading))
+        place += 1
+        yield _line({"rlvitals_export": EXPORT_VERSION, "place": place} | dict(run.heading))
         given = run.acknowledgements
         for attempt, steps in step_pages(store, run):
             yield b"".join(_step_line(step, attempt, given.get((step.attempt, step.step))) for step in steps)
         yield from _finding_lines(store, run, findings)
+    if place:
+        yield _line({"rlvitals_export_end": place})
 
 
 def _step_line(step: Step, attempt: int, acknowledgements: Sequence[StoredAcknowledgement] | None) -> bytes:

@@ -12,16 +12,22 @@ from monitor_server.importers.protocol import LogError, ReadReport, RecordedLog,
 from monitor_server.importers.signal_names import number
 from monitor_server.importers.source import Position, lines_from
 from monitor_server.importers.steps import MAX_STEP
+from monitor_server.text_safety.printable import printable
 
 __all__ = ["EXPORT_KEY", "ExportedJsonLines", "ExportedParquet"]
 
 EXPORT_KEY = "rlvitals_export"
 QUOTED_KEY = f'"{EXPORT_KEY}"'.encode()
+END_KEY = "rlvitals_export_end"
+KNOWN_VERSION = 1
 PREFIX = "rlvitals."
 
 
 class ExportedJsonLines:
-    """JSON lines: a line with `EXPORT_KEY` begins a run; the following lines are its steps and findings."""
+    """JSON lines: a line with `EXPORT_KEY` begins a run; the following lines are its steps and findings.
+
+    The last line of an export has `END_KEY`. A file that was cut at the end of a line reads as a quiet run without it.
+    """
 
     name = "rlvitals export"
     is_specific = True
@@ -39,9 +45,8 @@ class ExportedJsonLines:
             if heading is not None:
                 name = heading.get("run")
                 read = partial(_read_lines, path, position)
-                yield RecordedLog(
-                    name=name if isinstance(name, str) else path.name, path=path, format=self.name, read=read
-                )
+                name = name if isinstance(name, str) else path.name
+                yield RecordedLog(name=name, path=path, format=self.name, read=read)
 
 
 def _heading(line: bytes) -> dict[str, Any] | None:
@@ -57,19 +62,54 @@ def _take_heading(heading: Mapping[str, Any], report: ReadReport) -> None:
 
 
 def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row]:
-    """Yield the steps of the run that begins at a position."""
+    """Yield the steps of the run that begins at a position.
+
+    Raises:
+        LogError: If its version is not known, or if its lines end before the export did.
+    """
+    own: Mapping[str, Any] = {}
+    position = start
     for position, line in lines_from(path, report, start):
         heading = _heading(line)
         if heading is not None:
             if position != start:
+                _require_whole(path, own, heading, position.line)
                 return
+            own = heading
+            _require_known(path, heading[EXPORT_KEY])
             _take_heading(heading, report)
             continue
         place, row = f"line {position.line + 1}", _object(line)
         if row is None:
             report.add_problem(path, place, "it is no JSON object")
+        elif END_KEY in row:
+            return
         elif "signals" in row and (step := _read_step(path, place, row, report)) is not None:
             yield step
+    if not report.is_growing:
+        _require_whole(path, own, {}, position.line + 1)
+
+
+def _require_whole(path: Path, heading: Mapping[str, Any], following: Mapping[str, Any], last: int) -> None:
+    """Raise an error if a run was cut: its lines end, and neither the end nor a later run of its export follows.
+
+    A run without a place is of an older collector, which wrote no end.
+    """
+    place, next_place = (value if isinstance(value := each.get("place"), int) else 0 for each in (heading, following))
+    if place and next_place <= place:
+        raise LogError(
+            f"{path} must hold the whole run {printable(str(heading.get('run')), longest=60)!r}: it was cut after line "
+            f"{last:,}, where neither a later run of the export nor its last line, with {END_KEY}, follows; export it "
+            "again"
+        )
+
+
+def _require_known(path: Path, version: object) -> None:
+    if version != KNOWN_VERSION:
+        raise LogError(
+            f"{path} must be an export of version {KNOWN_VERSION}, got {printable(str(version), longest=60)}; read it "
+            "with the release of rlvitals that wrote it, or a newer one"
+        )
 
 
 class ExportedParquet:
@@ -105,11 +145,14 @@ FOOTER_BYTES = 64 << 20
 def _headings(file: Any, path: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - pyarrow is an extra
     """Return the heading of each run, by its name."""
     try:
-        runs = read_json(file.schema_arrow.metadata[EXPORT_KEY.encode()])["runs"]
+        metadata = read_json(file.schema_arrow.metadata[EXPORT_KEY.encode()])
+        runs, version = metadata["runs"], metadata["version"]
         given = runs if isinstance(runs, dict) else dict.fromkeys(runs)
-        return {str(name): heading if isinstance(heading, dict) else {} for name, heading in given.items()}
+        headings = {str(name): heading if isinstance(heading, dict) else {} for name, heading in given.items()}
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise LogError(f"{path} must be a file of `rlvitals export`: its metadata cannot be read") from error
+    _require_known(path, version)
+    return headings
 
 
 def _read_parquet(path: Path, run: str, heading: Mapping[str, Any], report: ReadReport) -> Iterator[Row]:

@@ -214,7 +214,7 @@ def test_a_run_with_a_damaged_configuration_is_exported(start_collector, databas
     for damage, (stored, readable) in TREES.items():
         literals = {"sqlite": f"x'{stored.hex()}'", "postgresql": f"'\\x{stored.hex()}'::bytea"}
         overwrite(database_url, "runs", "config", literals)
-        heading, step, _ = map(json.loads, live.pool.request("GET", address).data.splitlines())
+        heading, step, *_ = map(json.loads, live.pool.request("GET", address).data.splitlines())
         assert (heading["config"], step["signals"]) == (readable, {"a": 1.0}), damage
         table = parquet.read_table(io.BytesIO(live.pool.request("GET", f"{address}?format=parquet").data))
         heading = json.loads(table.schema.metadata[b"rlvitals_export"])["runs"]["r"]

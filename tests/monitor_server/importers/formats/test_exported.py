@@ -24,13 +24,13 @@ def written(path, rows, **options):
     return path
 
 
-def table(path, *, names=("a",), **columns):
+def table(path, *, names=("a",), version=1, **columns):
     """Write a Parquet file in the form of an export, with other columns in place of its own."""
     own = {
         "rlvitals.run": ["a", "a"], "rlvitals.attempt": [1, 1], "rlvitals.step": [1, 2], "rlvitals.time": [1.0, 2.0],
         "rlvitals.data_version": ["v", "v"], "rlvitals.acknowledged": [[], ["kind"]], "reward/mean": [0.5, 0.25],
     } | {name.replace("_", ".", 1): column for name, column in columns.items()}  # fmt: skip
-    runs = {"rlvitals_export": json.dumps({"version": 1, "runs": names})}
+    runs = {"rlvitals_export": json.dumps({"version": version, "runs": names})}
     made = pa.table({name: column for name, column in own.items() if column is not None})
     parquet.write_table(made.replace_schema_metadata(runs), path)
     return path
@@ -61,6 +61,38 @@ def test_a_run_whose_heading_another_program_has_sorted_is_read(tmp_path):
     logs = find_logs([written(tmp_path / "runs.jsonl", rows, sort_keys=True)])
     found = {log.name: [(row.step, dict(row)) for row in log.read(ReadReport())] for log in logs}
     assert found == {"a": [(1, {"reward/mean": 0.5})], "b": [(each, {"reward/mean": 0.5}) for each in (2, 3)]}
+
+
+def test_a_run_that_was_cut_is_refused_and_the_whole_ones_are_read(tmp_path):
+    """A download that broke off at the end of a line reads as a run in which nothing happened, or as fewer runs."""
+    end = {"rlvitals_export_end": 2}
+    first, second = [HEADING | {"place": 1}, step(1), step(2)], [HEADING | {"place": 2, "run": "b"}, step(3)]
+
+    def read(*rows, **options):
+        found = {}
+        for log in find_logs([written(tmp_path / "runs.jsonl", rows)]):
+            try:
+                found[log.name] = [row.step for row in log.read(ReadReport(**options))]
+            except LogError as error:
+                found[log.name] = str(error)
+        return found
+
+    assert read(*first, *second, end) == {"a": [1, 2], "b": [3]}
+    cut = read(*first, *second)
+    assert cut["a"] == [1, 2]
+    assert "runs.jsonl must hold the whole run 'b': it was cut after line 5" in cut["b"]
+    assert "the whole run 'a': it was cut after line 2" in read(*first[:2])["a"]
+    assert "the whole run 'a': it was cut after line 2" in read(*first[:2], second[0] | {"place": 1}, step(3), end)["a"]
+    assert read(*first, is_growing=True) == {"a": [1, 2]}
+
+
+def test_an_export_of_a_later_version_is_refused(tmp_path):
+    """Its lines and columns may mean something else."""
+    (log,) = find_logs([written(tmp_path / "run.jsonl", [HEADING | {"rlvitals_export": 2}, step(1)])])
+    with pytest.raises(LogError, match=r"run\.jsonl must be an export of version 1, got 2; read it with"):
+        list(log.read(ReadReport()))
+    with pytest.raises(LogError, match=r"run\.parquet must be an export of version 1, got 2; read it with"):
+        find_logs([table(tmp_path / "run.parquet", version=2)])
 
 
 def test_a_run_keeps_a_name_that_looks_like_a_file(tmp_path):
