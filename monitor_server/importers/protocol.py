@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from monitor_server.text_safety.printable import printable
 
@@ -220,7 +220,7 @@ class RecordedLog:
     """One recorded run in a file or a folder.
 
     ``read`` opens it and yields its rows in the order of the log; it may be called again. ``aliases`` maps short names
-    to the log's own keys, as the ``signals`` of a ``meta.json`` do.
+    to the log's own keys, as the ``signals`` of a ``meta.json`` do. ``end`` is how a replay ends the run.
     """
 
     name: str
@@ -228,6 +228,7 @@ class RecordedLog:
     format: str
     read: Callable[[ReadReport], Iterator[Row]]
     aliases: Mapping[str, str] | None = None
+    end: Literal["finished", "stopped"] = "finished"
 
 
 def without_steps(log: RecordedLog) -> str:

@@ -14,7 +14,13 @@ BATCH_BYTES = 4 << 20
 
 
 def batches(
-    steps: Sequence[Observation], *, name: str, project: str, size: int, attempt: int | None = None
+    steps: Sequence[Observation],
+    *,
+    name: str,
+    project: str,
+    size: int,
+    attempt: int | None = None,
+    end: wire.RunEnd = "finished",
 ) -> Iterator[wire.Batch]:
     """Yield the batches that a trainer would have sent, at most ``size`` records each; the last one ends the run.
 
@@ -37,7 +43,7 @@ def batches(
                 attempt=step.attempt if attempt is None else attempt,
                 capability="L0",
                 source="replay",
-                end="finished" if is_last else None,
+                end=end if is_last else None,
                 records=held,
             )
             held, held_bytes = [], 0

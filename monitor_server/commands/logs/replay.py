@@ -103,7 +103,7 @@ def replay_log(log: RecordedLog, mapping: NameMapping, *, url: str, project: str
     say(f"{printable(name)}: {len(steps)} steps, {url}/runs/{run.id}")
     size = RECORDS_PER_BATCH if pace is None else min(RECORDS_PER_BATCH, max(1, round(pace / BEATS_PER_SECOND)))
     _say_notes(report, unusable)
-    sent = batches(steps, name=name, project=project, size=size)
+    sent = batches(steps, name=name, project=project, size=size, end=log.end)
     with interrupted_by_sigterm():
         known, left_out = _send_all(sent, steps, run, log, url=url, pace=pace)
     if not run.wait_for_detection(steps[-1].attempt, steps[-1].step):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from operator import indexOf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from monitor_server.importers.formats.json_text import read_json
 from monitor_server.importers.formats.parquet import batches, open_parquet
@@ -46,13 +46,18 @@ class ExportedJsonLines:
                 name = heading.get("run")
                 read = partial(_read_lines, path, position)
                 name = name if isinstance(name, str) else path.name
-                yield RecordedLog(name=name, path=path, format=self.name, read=read)
+                yield RecordedLog(name=name, path=path, format=self.name, read=read, end=_end(heading))
 
 
 def _heading(line: bytes) -> dict[str, Any] | None:
     """Return the object of a line that begins a run; few of the other lines are decoded for this check."""
     row = _object(line) if QUOTED_KEY in line else None
     return row if row is not None and EXPORT_KEY in row else None
+
+
+def _end(heading: Mapping[str, Any]) -> Literal["finished", "stopped"]:
+    """Return how the run ended; the copy of one that trained when it was exported gets no further steps."""
+    return "finished" if heading.get("ended", "finished") == "finished" else "stopped"
 
 
 def _take_heading(heading: Mapping[str, Any], report: ReadReport) -> None:
@@ -135,7 +140,7 @@ class ExportedParquet:
             headings = _headings(file, path)
         for name, heading in headings.items():
             read = partial(_read_parquet, path, name, heading)
-            yield RecordedLog(name=name, path=path, format=self.name, read=read)
+            yield RecordedLog(name=name, path=path, format=self.name, read=read, end=_end(heading))
 
 
 # The footer of a file with a few thousand columns and row groups has some megabytes.

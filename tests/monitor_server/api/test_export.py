@@ -86,7 +86,7 @@ def test_a_replayed_export_opens_the_same_alerts_and_phases(recorded, tmp_path, 
     file = _export(live, run_id, tmp_path / f"recorded.{form}")
     assert main(["replay", str(file), "--project", f"again from {form}", "--url", live.url]) == 0
     (again,) = live.get("/runs", project=f"again from {form}")["items"]
-    assert again["name"] == "recorded"
+    assert (again["name"], again["status"]) == ("recorded", "stopped")
     assert _findings(live, again["id"]) == (phases, alerts)
     assert set(live.get(f"/runs/{again['id']}")["signals"]) == set(live.get(f"/runs/{run_id}")["signals"])
 

@@ -95,6 +95,15 @@ def test_an_export_of_a_later_version_is_refused(tmp_path):
         find_logs([table(tmp_path / "run.parquet", version=2)])
 
 
+def test_a_replay_ends_a_run_as_it_had_ended(tmp_path):
+    """A run that a person stopped has not finished, and a run that trained gets no further steps."""
+    names = {"finished": "finished", "stopped": "stopped", None: "stopped"}
+    rows = [row for ended in names for row in (HEADING | {"run": str(ended), "ended": ended}, step(1))]
+    headings = {str(ended): {"ended": ended} for ended in names}
+    for file in (written(tmp_path / "run.jsonl", rows), table(tmp_path / "run.parquet", names=headings)):
+        assert {log.name: log.end for log in find_logs([file])} == {str(ended): end for ended, end in names.items()}
+
+
 def test_a_run_keeps_a_name_that_looks_like_a_file(tmp_path):
     """Only the ending of a file's name tells a format."""
     (log,) = find_logs([written(tmp_path / "run.jsonl", [HEADING | {"run": "lr1e-6.log"}, step(1)])])
