@@ -3,8 +3,16 @@
 import html
 import re
 import unicodedata
+from typing import Final
 
-__all__ = ["chip", "document", "mark_code", "text"]
+from monitor_server.text_safety.printable import printable
+
+__all__ = ["chip", "document", "mark_code", "text", "token"]
+
+# Between Latin, Greek or Cyrillic letters a joiner is unseen; beside emoji and letters of other scripts it joins them.
+JOINED: Final = "[^\0-\u058f\u2000-\u206f]"
+JOINER: Final = re.compile(f"(?<={JOINED})[\u200c\u200d]|[\u200c\u200d](?={JOINED})")
+SPACES: Final = {" ": "␣", "\t": "⇥", "\n": "⏎"}
 
 STYLE = """
 :root { color-scheme: light dark; --canvas: #f5f6f8; --surface: #fff; --ink: #182130; --muted: #566174; --line: #e1e5eb;
@@ -32,7 +40,7 @@ svg { display: block; width: 100%; height: auto; } .trace { fill: none; stroke: 
   vertical-align: -1px; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .7rem .35rem 0; border-top: 1px solid var(--line); }
-td:last-child { overflow-wrap: anywhere; }
+td:last-child { overflow-wrap: anywhere; } .said { white-space: pre-wrap; }
 @media (max-width: 40rem) { th, td { padding-right: .4rem; } table { font-size: .85rem; } }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: .78rem; margin: .3rem 0; }
@@ -72,8 +80,18 @@ def mark_code(words: str) -> str:
 
 
 def text(value: object) -> str:
-    """Return a value as escaped text, with a replacement character for each unprintable character."""
-    return html.escape("".join(c if _is_shown(c) else "\ufffd" for c in str(value)))
+    r"""Return a value as escaped text; an unprintable character is its escape, such as ``\x1b``."""
+    words = str(value)
+    joiners = {found.start() for found in JOINER.finditer(words)}
+    return html.escape(
+        "".join(c if _is_shown(c) or place in joiners else printable(c) for place, c in enumerate(words)),
+    )
+
+
+def token(value: object) -> str:
+    """Return the text of a token as code, in which white space is visible."""
+    words = "".join(SPACES.get(c) or (printable(c) if c.isspace() else c) for c in str(value))
+    return f"<code>{text(words)}</code>"
 
 
 def _is_shown(character: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from monitor_server.api.attribution import Attribution
 from monitor_server.api.schemas import ResponseItem
-from monitor_server.html_report.elements import text
+from monitor_server.html_report.elements import text, token
 
 __all__ = ["explanation_sections"]
 
@@ -116,23 +116,23 @@ def _places(response: ResponseItem) -> list[int]:
 
 
 def _token_list(response: ResponseItem, found: Sequence[tuple[float, int]]) -> str:
-    return ", ".join(f"<code>{text(_token(response, place))}</code> {_number(value)}" for value, place in found)
+    return ", ".join(f"{_token(response, place)} {_number(value)}" for value, place in found)
 
 
 def _token(response: ResponseItem, place: int) -> str:
-    if response.pieces is not None and place < len(response.pieces):
-        return response.pieces[place]
+    if response.pieces is not None and place < len(response.pieces) and response.pieces[place]:
+        return token(response.pieces[place])
     if response.token_ids is not None and place < len(response.token_ids):
-        return f"token {response.token_ids[place]}"
-    return f"place {place}"
+        return f"<code>token {response.token_ids[place]}</code>"
+    return f"<code>place {place}</code>"
 
 
 def _tokens(found: Attribution) -> str:
     rows = "".join(
-        f"<tr><td><code>{text(token.text or token.token_id)}</code></td>"
-        f'<td class="number">{100 * token.share:.0f} %</td><td class="number">{_number(token.fall)}</td>'
-        f'<td class="number">{token.count}</td></tr>'
-        for token in found.tokens
+        f"<tr><td>{token(each.text or each.token_id)}</td>"
+        f'<td class="number">{100 * each.share:.0f} %</td><td class="number">{_number(each.fall)}</td>'
+        f'<td class="number">{each.count}</td></tr>'
+        for each in found.tokens
     )
     head = "".join(f'<th class="number">{name}</th>' for name in ("share of the fall", "nats", "times"))
     table = (

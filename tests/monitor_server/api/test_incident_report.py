@@ -149,10 +149,10 @@ def test_the_report_names_the_tokens_that_fell_and_those_that_differ_most(incide
 
 
 def test_a_token_without_a_measure_does_not_hide_the_deepest_falls(start_collector, scripted):
-    """Of twenty tokens each second one is NaN; the eight deepest falls are named. A space of any width is a space."""
+    """Of twenty tokens each second one is NaN; the eight deepest falls are named, and all of their characters shown."""
     live = start_collector(engine=scripted)
     falls = [math.nan if place % 2 else -(place + 1) / 32 for place in range(20)]
-    pieces = [f"w{place}\u3000\t\u00a0" for place in range(20)]
+    pieces = [f"w{place} \t\n\u3000\0\u202ea\u200da👩\u200d🚀" for place in range(20)]
     sampled = response(
         length=20,
         displacement=-1.0,
@@ -166,8 +166,8 @@ def test_a_token_without_a_measure_does_not_hide_the_deepest_falls(start_collect
     (alert,) = eventually(lambda: live.get("/alerts")["items"])
     html = _read(live, alert)[1]
     fell = html.split("Tokens of its actions that fell most: ")[1].split("</p>")[0]
-    assert re.findall(r"<code>(w\d+)\u3000\t\u00a0</code>", fell) == [f"w{place}" for place in range(18, 3, -2)]
-    assert "\ufffd" not in html
+    shown = re.escape("␣⇥⏎\\u3000\\x00\\u202ea\\u200da👩\u200d🚀")
+    assert re.findall(rf"<code>(w\d+){shown}</code>", fell) == [f"w{place}" for place in range(18, 3, -2)]
 
 
 def test_the_phase_after_a_rewind_ends_at_the_step_that_the_run_has_reached(start_collector, scripted):
