@@ -8,6 +8,7 @@ from monitor_server.api.schemas import (
     ActionItem,
     AlertItem,
     ForecastItem,
+    HistoryItem,
     PhaseItem,
     RunDetail,
     Schema,
@@ -16,6 +17,7 @@ from monitor_server.api.schemas import (
     action_item,
     alert_item,
     forecast_item,
+    history_item,
     phase_items,
     run_detail,
 )
@@ -30,7 +32,7 @@ __all__ = ["Incident", "read_incident"]
 
 MAX_SIGNALS = 24
 MAX_POINTS = 600  # of a signal: about one for each pixel of its drawing
-MAX_LISTED = 200  # other alerts, and actions of the trainer
+MAX_LISTED = 200  # other alerts, actions of the trainer, and entries of the history
 REWARDS = ("reward/mean", "reward/correct_frac")
 
 
@@ -43,6 +45,7 @@ class Incident(Schema):
     run: RunDetail
     phases: list[PhaseItem]
     alerts: list[AlertItem]
+    history: list[HistoryItem]
     actions: list[ActionItem]
     attribution: Attribution
     forecast: ForecastItem | None
@@ -82,6 +85,7 @@ def read_incident(
         run=run_detail(run_row, seen, max_signals=max_signals),
         phases=phase_items(reading.phases.all(run_id)),
         alerts=[alert_item(each) for each in reading.alerts.page(run_id=run_id, limit=MAX_LISTED)],
+        history=[history_item(each) for each in reading.alert_history.page(run_id, alert.kind, limit=MAX_LISTED)],
         actions=[action_item(each, ordinals) for each in reading.actions.page(run_id, limit=MAX_LISTED)],
         attribution=explained if texts else _without_texts(explained),
         forecast=None if saved is None else forecast_item(saved.step, saved.state),

@@ -24,10 +24,10 @@ def page(incident: Incident) -> str:
     """Return the page."""
     alert, run = incident.alert, incident.run
     return document(
-        f"{alert.kind} of {run.name} - rlvitals",
+        f"{alert.kind} of {run.title or run.name} - rlvitals",
         f"<main><article>{_head(incident)}{_forecast(incident)}{_course(incident)}</article>"
         f"<article>{explanation_sections(incident.attribution, opened_step=alert.opened_step)}</article>"
-        f"<article>{_evidence(alert)}{_others(incident)}{_actions(incident)}{_config(incident)}</article></main>"
+        f"<article>{_history(incident)}{_evidence(alert)}{_others(incident)}{_actions(incident)}{_config(incident)}</article></main>"
         f'<p class="muted">Made by rlvitals at {spell_time(incident.written_at)}. Phases are those of arXiv '
         "2512.04220. The element #data of this page holds all its data as JSON.</p>",
         data=incident.model_dump_json(),
@@ -37,9 +37,8 @@ def page(incident: Incident) -> str:
 def _head(incident: Incident) -> str:
     alert, run = incident.alert, incident.run
     reached = "no step" if run.last_step is None else f"step {run.last_step}"
-    facts = (
-        f"run {run.name} of project {run.project}: {run.status} in phase {run.phase}, {reached}, attempt {run.attempt}"
-    )
+    name = f"{run.title} ({run.name})" if run.title else run.name
+    facts = f"run {name} of project {run.project}: {run.status} in phase {run.phase}, {reached}, attempt {run.attempt}"
     return (
         f"<p>{chip(alert.severity)} {chip(alert.state)}</p><h1>{text(_words(alert.kind))}</h1>"
         f'<p class="muted">{text(facts)}</p><p class="verdict">{text(alert.summary)}</p>'
@@ -62,10 +61,13 @@ def _life(alert: AlertItem) -> str:
     if alert.acknowledged_at is not None:
         note = f" ({alert.note})" if alert.note else ""
         parts.append(f"acknowledged by {alert.acknowledged_by} {spell_time(alert.acknowledged_at)}{note}")
-    end = f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
+    return ", ".join([*parts, _end(alert)]) + "."
+
+
+def _end(alert: AlertItem) -> str:
     if alert.is_taken_back:
-        end = f"resolved as the run went back to step {alert.resolved_step}"
-    return ", ".join([*parts, end]) + "."
+        return f"resolved as the run went back to step {alert.resolved_step}"
+    return f"resolved at step {alert.resolved_step}" if alert.resolved_step is not None else "not resolved"
 
 
 def _forecast(incident: Incident) -> str:
@@ -140,15 +142,32 @@ def _evidence(alert: AlertItem) -> str:
     return f'<h2>Evidence</h2><div class="scroll"><table><tbody>{rows}</tbody></table></div>' if rows else ""
 
 
+def _history(incident: Incident) -> str:
+    """Return the changes of the alerts of this run and kind, and what people wrote, the oldest first."""
+    rows = "".join(
+        f'<tr><td class="number">{"" if each.step is None else each.step}</td><td>{spell_time(each.at)}</td>'
+        f"<td>{text(_words(each.change))}{text(f' by {each.by}' if each.by else '')}</td>"
+        f'<td class="said">{text(each.why)}</td></tr>'
+        for each in reversed(incident.history)
+    )
+    head = '<th class="number">step</th><th>time</th><th>change</th><th>reason or comment</th>'
+    return _table("History", head, rows)
+
+
 def _others(incident: Incident) -> str:
     rows = "".join(
-        f'<tr><td class="number">{each.opened_step}</td><td>{chip(each.severity)}</td>'
-        f"<td><b>{text(each.kind)}</b>: {text(each.summary)}</td></tr>"
+        f'<tr><td class="number">{each.opened_step}</td><td>{chip(each.severity)}{_since(each)}</td>'
+        f"<td><b>{text(each.kind)}</b>, {text(_end(each))}: {text(each.summary)}</td></tr>"
         for each in sorted(incident.alerts, key=lambda alert: alert.opened_step)
         if each.id != incident.alert.id
     )
-    head = '<th class="number">step</th><th>severity</th><th>alert</th>'
+    head = '<th class="number">opened at step</th><th>severity</th><th>alert</th>'
     return _table("Other alerts of the run", head, rows)
+
+
+def _since(alert: AlertItem) -> str:
+    """Return since when an alert that opened with a lower severity has the one that it has now, and its summary."""
+    return f" since step {alert.severity_step}" if alert.severity_step > alert.opened_step else ""
 
 
 def _actions(incident: Incident) -> str:

@@ -1,8 +1,6 @@
 """The history of an alert: its changes, and the comments of people."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import APIRouter
 
@@ -12,7 +10,7 @@ from monitor_server.api.body_fields import By, Comment
 from monitor_server.api.dependencies import Asking, Reading, Serving, require_alert
 from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import Cursor, ItemList, PageLimit, item_list
-from monitor_server.api.schemas import Body, HistoryItem
+from monitor_server.api.schemas import Body, HistoryItem, history_item
 from monitor_server.errors import InvalidField, UnknownAlert
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import HistoryEntry
@@ -33,7 +31,7 @@ def history(alert_id: str, reading: Reading, cursor: Cursor, limit: PageLimit = 
     return item_list(
         lambda most: reading.alert_history.page(row["run_id"], row["kind"], limit=most, before=cursor),
         limit=limit,
-        item=_history_item,
+        item=history_item,
         cursor=lambda entry: entry["number"],
     )
 
@@ -78,8 +76,4 @@ async def comment(alert_id: str, body: CommentBody, collector: Serving, asking: 
         return found, entry
 
     found, entry = await collector.write(alert_id, write)
-    return _history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))
-
-
-def _history_item(row: Mapping[str, Any]) -> HistoryItem:
-    return HistoryItem.model_validate({name: row[name] for name in HistoryItem.model_fields})
+    return history_item({"alert_id": alert_id, "stage": found.stage} | asdict(entry))

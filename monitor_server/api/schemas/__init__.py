@@ -15,6 +15,7 @@ from monitor_server.api.schemas.alerts import (
     RequestItem,
     action_item,
     alert_item,
+    history_item,
 )
 from monitor_server.api.schemas.base import Body, Schema, Time
 from monitor_server.api.schemas.forecast import DriverItem, ForecastItem, HorizonItem, forecast_item
@@ -78,6 +79,7 @@ __all__ = [
     "alert_item",
     "forecast_item",
     "group_item",
+    "history_item",
     "phase_items",
     "response_item",
     "response_numbers",

@@ -24,6 +24,7 @@ __all__ = [
     "JudgementItem",
     "RequestItem",
     "alert_item",
+    "history_item",
 ]
 
 AlertState = Literal["pending", "firing", "resolved"]
@@ -164,6 +165,11 @@ class AcknowledgementItem(Schema):
     at: Time
     by: str
     note: str
+
+
+def history_item(row: Mapping[str, Any]) -> HistoryItem:
+    """Make an entry's item from its row in ``AlertHistory.page``."""
+    return HistoryItem.model_validate({name: row[name] for name in HistoryItem.model_fields})
 
 
 def alert_item(row: Mapping[str, Any]) -> AlertItem:

@@ -80,6 +80,35 @@ def test_the_report_states_the_forecast_as_the_page_of_the_run_does(incident):
     assert '<td class="number">&gt; 99 %</td><td class="number">&lt; 0.1 %</td>' in html
 
 
+def test_the_report_tells_a_step_of_opening_from_the_step_of_the_severity(incident):
+    """Another alert that opened as an info at step 20 was critical from step 36 on: a reader counts no lead from 20."""
+    live, alert = incident
+    data = _data(_read(live, alert)[1])
+    other = {**alert, "id": "other", "opened_step": 20, "severity_step": 36, "resolved_step": 40, "state": "resolved"}
+    html = page(Incident.model_validate(data | {"alerts": [alert, other]}))
+    (row,) = re.findall("<tr>.*?</tr>", html.split("Other alerts of the run")[1].split("</tbody>")[0])[1:]
+    assert '<td class="number">20</td>' in row
+    assert "critical</span> since step 36</td><td><b>scripted</b>, resolved at step 40: " in row
+
+
+def test_the_report_holds_the_title_and_what_people_wrote(incident):
+    """The history has the opening first, and a comment with its author; the title stands beside the name."""
+    live, alert = incident
+    for method, path, body in (
+        ("PATCH", f"/runs/{alert['run_id']}", {"title": "Night run"}),
+        ("POST", f"/alerts/{alert['id']}/comments", {"by": "Ann", "text": "Rate halved.\nBetter now."}),
+    ):
+        assert live.pool.request(method, f"{live.url}/api/v1{path}", json=body).status == 200
+    html = _read(live, alert)[1]
+    assert "<title>scripted of Night run - rlvitals</title>" in html
+    assert '<p class="muted">run Night run (&lt;/script&gt;' in html
+    rows = html.split("<h2>History</h2>")[1].split("</tbody>")[0].split("<tr>")
+    opened, commented = rows[2], rows[-1]
+    assert '<td class="number">36</td>' in opened
+    assert '<td>Commented by Ann</td><td class="said">Rate halved.\nBetter now.</td>' in commented
+    assert _data(html)["history"] == live.get(f"/alerts/{alert['id']}/history")["items"]
+
+
 def _bare(data):
     return [{name: value for name, value in signal.items() if value is not None} for signal in data["signals"]]
 
