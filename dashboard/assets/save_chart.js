@@ -22,9 +22,9 @@
     return Array.from(trace.x, (x, index) => [name, quoted(x), quoted(trace.y[index] ?? inGaps.get(x))].join());
   }
 
-  /* One row a point: the line's name, its place and its value. */
+  /* One row a point: the line's name, its place on the axis, which the head names, and its value. */
   function csvOf(graph) {
-    return ["line,x,y", ...graph.data.flatMap((trace, index) => rowsOf(trace, graph.data[index + 1]))].join("\n");
+    return [`line,${quoted(graph.layout.xaxis?.title?.text ?? "x")},y`, ...graph.data.flatMap((trace, index) => rowsOf(trace, graph.data[index + 1]))].join("\n");
   }
 
   function download(text, name) {

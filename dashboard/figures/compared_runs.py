@@ -10,7 +10,9 @@ from dashboard.figures.curves.panel_view import steps_around
 
 __all__ = [
     "ALIGNMENTS",
+    "PARTICIPLES",
     "Compared",
+    "missing_phase",
     "origin_step",
     "places_of",
     "seed_of",
@@ -28,6 +30,7 @@ ALIGNMENTS: Final = {
 }
 # The phases whose first step is the origin of an alignment, by the alignment's name.
 ORIGINS: Final = {"acceleration": ("acceleration", "collapsed"), "collapse": ("collapsed",)}
+PARTICIPLES: Final = {"acceleration": "accelerated", "collapse": "collapsed"}
 SEED: Final = re.compile(r"[-_ /]*seed[-_ =]*\d+", re.IGNORECASE)
 
 
@@ -55,6 +58,13 @@ class Compared:
 def origin_step(phases: Sequence[PhaseItem], align: str) -> int | None:
     """Return the step from which an alignment counts: of the acceleration (phase III) or of the collapse; or None."""
     return next((span["from_step"] for span in phases if span["phase"] in ORIGINS[align]), None)
+
+
+def missing_phase(compared: Compared, align: str) -> str:
+    """Return why a run has no line in an alignment: that it has not accelerated, or collapsed; empty if it has one."""
+    if align not in PARTICIPLES or origin_step(compared.phases, align) is not None:
+        return ""
+    return f"has not {PARTICIPLES[align]}"
 
 
 def steps_within(compared: Compared, align: str, zoom: tuple[float, float]) -> tuple[int, int] | None:

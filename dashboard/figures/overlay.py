@@ -3,12 +3,13 @@
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from statistics import median
 from typing import Final, TypeVar
 
 from dashboard.collector_client.types.runs import shown_name
-from dashboard.figures.compared_runs import ALIGNMENTS, Compared, places_of, settings_of
+from dashboard.figures.compared_runs import ALIGNMENTS, PARTICIPLES, Compared, places_of, settings_of
 from dashboard.figures.curves.lines import has_digit_ticks, lone_dots, lone_points
 from dashboard.figures.curves.smoothing import smooth, smoothing_unit
 from dashboard.figures.layout import AXIS, base_layout, value_axis
@@ -19,10 +20,6 @@ __all__ = ["COLOURS", "overlay_figure", "style_of"]
 # Okabe and Ito's colours, which readers with colour blindness can tell apart; a dash pattern tells later runs apart.
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
 DASHES: Final = ("solid", "dash", "dot")
-NEVER: Final = {
-    "acceleration": "none of these runs has accelerated",
-    "collapse": "none of these runs has collapsed",
-}
 NOT_ABOVE_ZERO: Final = "no value is above zero"
 BINS: Final = 150  # bins of the axis, in which the seeds of a setting are combined
 SHORT: Final = 0.02  # of the axis, about 12 pixels; a shorter line has dots
@@ -67,23 +64,24 @@ def overlay_figure(
         if (points := _curve(run, signal, align, smoothing=smoothing, is_averaged=is_averaged))
     }
     lines = {place: _within(points, zoom) for place, points in curves.items()}
-    smoothed = ", smoothed" if smoothing else ""
+    is_smoothed = smoothing > 0
     if is_log:
         lines = {place: _above_zero(points) for place, points in lines.items()}
     if is_grouped:
         drawn = {place: points for place, points in lines.items() if points}
-        traces = _draw_groups(drawn, settings_of(runs), hover=f"%{{y:.4g}} (median{smoothed})")
+        traces = _draw_groups(drawn, settings_of(runs), is_smoothed=is_smoothed)
     else:
         held = {run.place: run for run in runs}
         longest = _span([point for points in lines.values() for point in points])
         traces = [
-            _line(shown_name(held[place].run), place, points, **_standing_out(points, longest))
-            | ({"hovertemplate": "%{y:.4g} (smoothed)"} if smoothing else {})
+            _line(shown_name(held[place].run), place, points, is_smoothed=is_smoothed, **_standing_out(points, longest))
             for place, points in lines.items()
         ]
     values = [value for points in lines.values() for _, value in points if value is not None]
     layout = _layout(align, is_log=is_log, has_digits=is_log and has_digit_ticks(values), zoom=zoom)
-    reason = NEVER.get(align) if not curves else NOT_ABOVE_ZERO if is_log and not values else None
+    reason = NOT_ABOVE_ZERO if is_log and not values else None
+    if not curves and align in PARTICIPLES:
+        reason = f"none of these runs has {PARTICIPLES[align]}"
     if reason:
         layout["annotations"] = [_note(reason)]
     return {"data": traces, "layout": layout}
@@ -141,29 +139,33 @@ def _curve(
     return list(zip(where, values, strict=True))
 
 
-def _line(name: str, place: int, points: Sequence[tuple[float, float | None]], **more: object) -> Figure:
+def _line(
+    name: str, place: int, points: Sequence[tuple[float, float | None]], *, is_smoothed: bool, **more: object
+) -> Figure:
     colour, dash = style_of(place)
     return {
         "type": "scatter",
         "mode": "lines",
         "name": escape(name, quote=False),  # Plotly reads HTML
-        "meta": {"name": name},
+        "meta": {"name": name} | ({"role": "average"} if is_smoothed else {}),  # assets/save_chart.js reads them
         "x": [where for where, _ in points],
         "y": [value for _, value in points],
         "line": {"color": colour, "width": 1.7, "dash": dash},
-        "hovertemplate": "%{y:.4g}",
+        "hovertemplate": "%{y:.4g} (smoothed)" if is_smoothed else "%{y:.4g}",
         **more,
     }
 
 
 def _draw_groups(
-    curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]], *, hover: str
+    curves: Mapping[int, Curve], settings: Mapping[str, Sequence[Compared]], *, is_smoothed: bool
 ) -> list[Figure]:
     """Draw each setting as the median over its seeds, with the range from the least to the largest behind it."""
     ends = [where for points in curves.values() for where, _ in (points[0], points[-1])]
     if not ends:
         return []
     edges = [min(ends) + (max(ends) - min(ends)) * number / BINS for number in range(1, BINS + 1)]
+    line = partial(_line, is_smoothed=is_smoothed)
+    hover = f"%{{y:.4g}} (median{', smoothed' if is_smoothed else ''})"
     traces: list[Figure] = []
     for number, (name, seeds) in enumerate(settings.items()):
         drawn = [curves[run.place] for run in seeds if run.place in curves]
@@ -174,10 +176,11 @@ def _draw_groups(
         hidden = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
         edge = {"line": {"width": 0, "color": colour}, **hidden}
         traces += [
-            _line(f"{name} (largest)", number, [(where, max(values)) for where, values in rows], **edge),
-            _line(f"{name} (least)", number, [(where, min(values)) for where, values in rows], **edge)
+            line(f"{name} (largest)", number, [(where, max(values)) for where, values in rows]) | edge,
+            line(f"{name} (least)", number, [(where, min(values)) for where, values in rows])
+            | edge
             | {"fill": "tonexty", "fillcolor": f"{colour}2e", "opacity": 0.5},
-            _line(f"{name} ({len(drawn)})", number, [(where, median(values)) for where, values in rows])
+            line(f"{name} ({len(drawn)})", number, [(where, median(values)) for where, values in rows])
             | {"hovertemplate": hover},
         ]
     return traces

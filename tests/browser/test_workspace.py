@@ -435,7 +435,11 @@ def test_no_name_is_a_formula_in_a_file_for_a_spreadsheet(collector, visit):
     visit.page.goto(f"{collector.url}/compare?run={run_id}&signal=reward/mean")
     visit.page.wait_for_function("() => document.querySelector('.compare-chart .js-plotly-plot')?.data?.length")
     rows = saved(visit.page.locator(".compare-card, .card").locator("[data-save=csv]").first)
-    assert (rows[1][0], rows[1][2]) == ("'=1<b>+1", "-0.5")
+    assert (rows[0], rows[1][0], rows[1][2]) == (["line", "step", "y"], "'=1<b>+1", "-0.5")
+    visit.page.goto(f"{collector.url}/compare?run={run_id}&signal=reward/mean&smoothing=0.9&x=share")
+    visit.page.wait_for_function("() => document.querySelector('.compare-chart .js-plotly-plot')?.data?.length")
+    rows = saved(visit.page.locator(".compare-card, .card").locator("[data-save=csv]").first)
+    assert (rows[0][1], rows[1][0]) == ("share of the run", "'=1<b>+1 (smoothed)")
 
 
 def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, visit):
@@ -456,7 +460,7 @@ def test_a_chart_is_saved_as_svg_and_png_and_states_what_it_shows(collector, vis
     with visit.page.expect_download() as download:
         visit.page.locator(".below-chart").get_by_role("button", name="CSV").click()
     rows = Path(download.value.path()).read_text().splitlines()
-    assert rows[0] == "line,x,y"
+    assert rows[0] == 'line,"optimiser step",y'
     assert [row for row in rows if row.startswith('"reward/mean"')][2:] == [
         '"reward/mean","2","NaN"',
         '"reward/mean","3","0.5"',

@@ -118,10 +118,15 @@ def test_a_log_axis_has_gaps_where_it_has_no_place():
 
 
 def test_a_run_that_never_accelerated_is_not_aligned_by_that():
-    """The run is not drawn and gets no step."""
-    run = compared("a", [1.0] * 4)
-    assert overlay_figure("reward/mean", [run], **OPTIONS | {"align": "acceleration"})["data"] == []
-    assert origin_step([], "acceleration") is None
+    """The run is not drawn and gets no step, which the legend says beside a run that is drawn."""
+    runs = [compared("a", [1.0] * 4, place=1), compared("b", [1.0] * 4, phases=DYING)]
+    (line,) = overlay_figure("reward/mean", runs, **OPTIONS | {"align": "acceleration"})["data"]
+    assert (line["name"], origin_step([], "acceleration")) == ("b", None)
+    for is_grouped in (False, True):
+        first, second = legend(runs, align="acceleration", is_grouped=is_grouped).children
+        assert "not drawn: has not accelerated" in str(first)
+        assert "not drawn" not in str(second)
+        assert "not drawn" not in str(legend(runs, align="step", is_grouped=is_grouped))
 
 
 def test_a_zoom_shows_the_points_of_its_interval():
@@ -181,6 +186,7 @@ def test_what_is_averaged_is_read_as_means(start_collector, texts):
             smoothing > 0,
             grouped == "seeds",
         )
+        assert (line["meta"].get("role") == "average") == (smoothing > 0)  # the saved file says so
         cells = texts(outcomes(found.runs, {}))
         assert cells[cells.index("3,999") + 1 :][:2] == ["50", "0"]
 
@@ -203,7 +209,7 @@ def test_a_setting_has_one_colour_in_every_chart_and_in_the_legend():
     runs = [bare, *(compared(f"grpo-seed{seed}", [1.0] * 4, place=seed) for seed in (1, 2))]
     traces = overlay_figure("reward/mean", runs, **OPTIONS | {"is_grouped": True})["data"]
     assert [trace["line"]["color"] for trace in traces] == [COLOURS[1]] * 3
-    drawn = str(legend(runs, is_grouped=True).to_plotly_json())
+    drawn = str(legend(runs, align="step", is_grouped=True).to_plotly_json())
     assert "Strong('grpo')" in drawn
     assert "Link(children='seed1'" in drawn
     assert (
@@ -212,7 +218,7 @@ def test_a_setting_has_one_colour_in_every_chart_and_in_the_legend():
         < drawn.index(COLOURS[1])
         < drawn.index("Strong('grpo')")
     )
-    assert "grpo-seed2" in str(legend(runs, is_grouped=False).to_plotly_json())
+    assert "grpo-seed2" in str(legend(runs, align="step", is_grouped=False).to_plotly_json())
     assert [seed_of({"name": name}) for name in ("a-seed3", "seed3", "plain")] == ["seed3", "seed3", "plain"]
 
 

@@ -10,7 +10,7 @@ from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import PhaseItem, shown_name
 from dashboard.components.small_elements import badge
 from dashboard.components.values import plain
-from dashboard.figures.compared_runs import Compared, seed_of, settings_of
+from dashboard.figures.compared_runs import Compared, missing_phase, seed_of, settings_of
 from dashboard.figures.overlay import style_of
 from dashboard.html_text import html_text
 from dashboard.ids import compare as compare_ids
@@ -24,20 +24,23 @@ SHARED = "Nothing differs in the settings that two or more runs have."
 UNKNOWN = "No run has sent its configuration."
 
 
-def legend(runs: Sequence[Compared], *, is_grouped: bool) -> Component:
-    """Return the legend of the lines: runs, or settings with their seeds, in their colours, with links to the runs."""
+def legend(runs: Sequence[Compared], *, align: str, is_grouped: bool) -> Component:
+    """Return the legend of the lines: runs, or settings with their seeds, in their colours, with links to the runs.
+
+    A run that has no line, because it has not reached the origin of the alignment, says so.
+    """
     if is_grouped:
         lines = [
-            [html.Span([_swatch(number), html.Strong(name)], className="setting"), *_seeds(seeds)]
+            [html.Span([_swatch(number), html.Strong(name)], className="setting"), *_seeds(seeds, align)]
             for number, (name, seeds) in enumerate(settings_of(runs).items())
         ]
     else:
-        lines = [[_swatch(item.place), *_named_run(item, shown_name(item.run))] for item in runs]
+        lines = [[_swatch(item.place), *_named_run(item, shown_name(item.run), align)] for item in runs]
     return html.Ul([html.Li(line) for line in lines], className="legend", id=compare_ids.LEGEND)
 
 
-def _seeds(runs: Sequence[Compared]) -> list[Component]:
-    return [html.Span(_named_run(item, seed_of(item.run)), className="seed") for item in runs]
+def _seeds(runs: Sequence[Compared], align: str) -> list[Component]:
+    return [html.Span(_named_run(item, seed_of(item.run), align), className="seed") for item in runs]
 
 
 def _swatch(place: int) -> Component:
@@ -45,8 +48,13 @@ def _swatch(place: int) -> Component:
     return html.Span(className="swatch", style={"borderTop": f"3px {_css(dash)} {colour}"})
 
 
-def _named_run(item: Compared, name: str) -> list[Component]:
-    return [dcc.Link(name, href=f"/runs/{item.run['id']}"), badge("phase", item.run["phase"])]
+def _named_run(item: Compared, name: str, align: str) -> list[Component]:
+    missing = missing_phase(item, align)
+    return [
+        dcc.Link(name, href=f"/runs/{item.run['id']}"),
+        badge("phase", item.run["phase"]),
+        *([html.Span(f"not drawn: {missing}", className="calm")] if missing else []),
+    ]
 
 
 def outcomes(runs: Sequence[Compared], alerts: Mapping[str, Sequence[AlertItem]]) -> Component:

@@ -104,7 +104,7 @@ def register(app: Dash, api_url: str) -> None:
         beyond = f"{len(runs)} runs are chosen; the first {MAX_RUNS} are drawn." if len(runs) > MAX_RUNS else ""
         parts = [
             *([html.P(beyond, className="calm", role="status")] if beyond else []),
-            legend(read.runs, is_grouped=read.choice.is_grouped),
+            legend(read.runs, align=read.choice.align, is_grouped=read.choice.is_grouped),
             html.Div(charts or html.P("No run has these signals.", className="calm"), className="compare-charts"),
             outcomes(read.runs, read.alerts),
             config_differences(read.runs),
@@ -127,7 +127,7 @@ def register(app: Dash, api_url: str) -> None:
         return {
             "asked": asked,
             "figures": read.figures(),
-            "legend": legend(read.runs, is_grouped=read.choice.is_grouped).children,
+            "legend": legend(read.runs, align=read.choice.align, is_grouped=read.choice.is_grouped).children,
             "outcomes": outcomes(read.runs, read.alerts).children,
             # An open menu loses the typed text when its choices are set again.
             "options": None if read.choosable_signals == offered else read.choosable_signals,
