@@ -260,6 +260,10 @@ def test_tokens_are_coloured_by_the_gap_between_trainer_and_sampler(collector, v
     }
     assert len({*colours.values(), "rgba(0, 0, 0, 0)"}) == 3
     check_no_screen_is_too_narrow(visit)
+    page.emulate_media(media="print")  # the whole table, and the responses that were not scrolled to
+    expect(page.locator(".response-table .scroll")).to_have_css("max-height", "none")
+    expect(page.locator(".responses-list > .explains").last).to_have_css("content-visibility", "visible")
+    page.emulate_media(media="screen")
 
 
 def check_forced_colours_and_paper(page):
