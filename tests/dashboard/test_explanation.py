@@ -50,7 +50,7 @@ def response(**given):
         "logprobs": [-0.5, -0.5, -5.0],
         "displacements": [-0.5, 0.25, -0.1],
         "token_ids": [7, 8, 9, 7],
-        "pieces": ["so", "\n", "tool", ""],
+        "pieces": ["so", "\t\n", "tool", ""],
         "text": None,
     } | given
 
@@ -78,7 +78,7 @@ def test_tokens_are_coloured_by_how_far_they_fell():
     """0.25 of three is full (nine in ten are below it, rounded down); feedback has no colour; no text gives the id."""
     assert chips(token_strip(response())) == [
         ("fell", "so", "100%"),
-        ("rose", "⏎", "100%"),
+        ("rose", "⇥⏎", "100%"),
         ("feedback", "tool", "0%"),
         ("fell", "7", "40%"),
     ]
@@ -134,7 +134,7 @@ def test_tokens_are_coloured_by_mismatch_on_a_scale_of_its_own():
     strip = token_strip(response(mismatches=[-half, half, 4 * half]), measure="mismatch")
     assert chips(strip) == [
         ("fell", "so", "50%"),
-        ("rose", "⏎", "50%"),
+        ("rose", "⇥⏎", "50%"),
         ("feedback", "tool", "0%"),
         ("rose", "7", "100%"),
     ]
@@ -260,7 +260,10 @@ def test_an_explanation_is_written_out(texts):
                 "resemblance": 0.75,
             }
         ],
-        "tokens": [{"token_id": 7, "text": None, "count": 2, "fall": -0.6, "share": 1.0}],
+        "tokens": [
+            {"token_id": token_id, "text": text, "count": 2, "fall": -0.6, "share": 0.5}
+            for token_id, text in ((707, None), (8, " \t\nthe"))
+        ],
         "remedies": [{"change": "Add LLDS", "how": "λ = 0.1", "source": "arXiv 2512.04220"}],
     }
     parts = explanation(observed, html.Div("the numbers"), opened_step=9)
@@ -269,6 +272,7 @@ def test_an_explanation_is_written_out(texts):
     assert "surely later" in found
     assert "75 % alike: 2 tokens of beginning shared, 50 % of its 4-grams" in " ".join(found)
     assert "arXiv 2512.04220" in found
+    assert {"707", "␣⇥⏎the"} <= set(found)
     assert len(re.findall(r' shared(?: begins| ends)*"', str(parts))) == 2
 
 

@@ -9,11 +9,13 @@ from dash.development.base_component import Component
 from dashboard.collector_client.types.responses import Attribution, Moved, ResponseItem
 from dashboard.components.responses.card import response_card
 from dashboard.components.responses.pairs import alike
+from dashboard.components.responses.token_strip import VISIBLE_LINES
 from dashboard.components.values import plain
 
 __all__ = ["explanation"]
 
 ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+VISIBLE_SPACES: Final = VISIBLE_LINES | {ord(" "): "␣"}
 ARROWS: Final = {"rise": "↑", "fall": "↓", "not finite": "✕"}
 
 
@@ -143,7 +145,7 @@ def _tokens(attribution: Attribution) -> Component | None:
     rows = [
         html.Li(
             [
-                html.Span(token["text"] or str(token["token_id"]), className="token-name"),
+                html.Span((token["text"] or str(token["token_id"])).translate(VISIBLE_SPACES), className="token-name"),
                 html.Span(html.Span(style={"width": f"{100 * token['share']:.1f}%"}), className="share-bar"),
                 html.Span(f"{plain(round(100 * token['share']))} %"),
                 html.Span(f"{plain(token['fall'])} nat, {token['count']}×", className="token-facts"),

@@ -15,8 +15,9 @@ from dashboard.collector_client.types.responses import ResponseItem
 from dashboard.components.responses.measures import MEASURES, TokenMeasure
 from dashboard.components.values import plain
 
-__all__ = ["token_strip"]
+__all__ = ["VISIBLE_LINES", "token_strip"]
 
+VISIBLE_LINES: Final = {ord("\n"): "⏎", ord("\t"): "⇥"}  # signs for white space, by its code, for `str.translate`
 MOST_TOKENS: Final = 300  # tokens drawn at first; more tokens make the page slower and not clearer
 MOST_SENT: Final = 2400  # tokens sent to a browser, which draws those before and after on request
 SHARED_SHOWN: Final = 12  # shown tokens of a shared beginning, before the first that differs; the others are folded
@@ -110,7 +111,7 @@ def _chip(
 def _text(response: ResponseItem, place: int) -> str:
     pieces, ids = response["pieces"], response["token_ids"]
     if pieces and pieces[place]:
-        return pieces[place].replace("\n", "⏎")
+        return pieces[place].translate(VISIBLE_LINES)
     return "·" if ids is None else str(ids[place])
 
 
