@@ -13,6 +13,7 @@ from dashboard.collector_client.types.runs import shown_name
 from dashboard.components.page_frame import message, waiting
 from dashboard.components.responses.listing import (
     USUAL,
+    left_out,
     listing,
     no_steps,
     read_steps,
@@ -66,6 +67,7 @@ async def responses_page(api_url: str, run_id: str, query: str = "") -> Componen
                     html.Nav(crumbs, className="crumbs", **{"aria-label": "breadcrumbs"}),
                     html.H1("Sampled responses"),
                     html.P(id=response_ids.GONE),  # assets/live.js writes into it
+                    *left_out(asked),
                     controls,
                 ],
                 className="card compare-controls",

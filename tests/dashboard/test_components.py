@@ -13,7 +13,7 @@ from dashboard.components.alert.judgement import MOST_FORMS, budget_lines, judge
 from dashboard.components.alert.listing import MOST_RESOLVED, alert_list
 from dashboard.components.connect import WAYS
 from dashboard.components.page_frame import message
-from dashboard.components.responses.listing import response_controls
+from dashboard.components.responses.listing import left_out, response_controls
 from dashboard.components.run.header import run_header
 from dashboard.components.settings.retention_wording import describe_removals, find_changed_limits
 from dashboard.components.settings.tables import retention_table
@@ -364,6 +364,14 @@ def test_the_slider_of_responses_ends_at_the_newest_step():
         False,
     ]
     assert response_ids.STEP not in json.dumps(tree(response_controls({})))
+
+
+def test_a_setting_of_an_address_that_cannot_be_used_is_named(texts):
+    """The page shows what it would show without the setting, so that a reader must know that it was left out."""
+    asked = {"from": "1.5", "to": "30", "kind": "q", "order": "pairs", "spread": "length", "correct": "maybe"}
+    named = "from='1.5', kind='q', correct='maybe'"
+    assert f"The address has settings that cannot be used, and are left out: {named}." in texts(left_out(asked))
+    assert left_out({"from": "0", "kind": "displaced", "colour": "mismatch", "correct": "all", "later": "x"}) == []
 
 
 @pytest.mark.parametrize(("stated", "step"), [("90", 90), ("120", 120), ("²", None), ("-1", None), ("9" * 16, None)])

@@ -19,6 +19,7 @@ from dashboard.ids import responses as response_ids
 __all__ = [
     "ORDERS",
     "USUAL",
+    "left_out",
     "listing",
     "no_steps",
     "read_steps",
@@ -52,6 +53,8 @@ LABELS: Final = {
     "mismatch": "mismatch (trainer less sampler)",
     "all": "every kind",
 }
+CHOICES: Final = {"correct": CORRECT, "kind": KINDS, "order": ORDERS, "colour": MEASURES, "spread": SPREADS}
+SHOWN_CHARS: Final = 40  # of a value of an address
 
 
 def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Component:
@@ -82,6 +85,19 @@ def response_controls(query: Mapping[str, str], *, last_step: int = 0) -> Compon
             segmented_choice(response_ids.ORDER, "Order", ORDERS, query.get("order")),
         ],
     )
+
+
+def left_out(query: Mapping[str, str]) -> list[Component]:
+    """Return a message about the settings of an address that cannot be used; empty if all can be."""
+    wrong = [
+        f"{name}={value[:SHOWN_CHARS]!r}"
+        for name, value in query.items()
+        if (name in {"from", "to"} and _step(value) is None) or value not in CHOICES.get(name, (value,))
+    ]
+    if not wrong:
+        return []
+    text = f"The address has settings that cannot be used, and are left out: {', '.join(wrong)}."
+    return [html.P(text, className="left-out", role="status")]
 
 
 def _step(asked: str | None) -> int | None:
