@@ -10,6 +10,7 @@ __all__ = ["are_sharded", "module_norms", "norm_of_gradients", "total_norm"]
 MATRIX = 2
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 COPIED_AT_A_TIME = 2**18
+PEFT_PREFIX = ["base_model", "model"]  # of every weight of a model that PEFT has wrapped
 
 
 def are_sharded(weights: Iterable[Tensor]) -> bool:
@@ -79,6 +80,8 @@ def _module_of(weight: str) -> str:
     """Shorten ``model.layers.3.self_attn.q_proj.weight`` to the child of the block, or to the weight's owner."""
     # Prefixes that torch.compile and DDP add.
     parts = [part for part in weight.split(".") if part not in ("_orig_mod", "module")]
+    if parts[:2] == PEFT_PREFIX:
+        parts = parts[2:]
     for place, part in enumerate(parts[:-2]):
         if part.isdigit():
             return ".".join(parts[: place + 2])

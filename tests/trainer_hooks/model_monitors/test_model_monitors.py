@@ -338,9 +338,11 @@ def test_a_query_projection_that_holds_a_gate_too_is_not_looked_at():
 
 @pytest.mark.parametrize("name", [*DENSE, *EXPERTS])
 def test_module_norms_are_those_of_their_gradients(name):
-    """The norms cover each block's attention and feed-forward part, the embedding and the head."""
+    """The norms cover each block's attention and feed-forward part, the embedding and the head, also under PEFT."""
     model = dense(name) if name in DENSE else EXPERTS[name]().train()
-    signals = train_a_step(model, watched(model, attention=False, routers=False))
+    adapted = torch.nn.ModuleDict({"base_model": torch.nn.ModuleDict({"model": model})})  # as PEFT wraps a model
+    looked_at = adapted if name in DENSE else model
+    signals = train_a_step(model, watched(looked_at, attention=False, routers=False))
     parts = [f"model.layers.{layer}.{child}" for layer in (0, 1) for child in ("self_attn", "mlp")]
     assert signals.keys() == {f"grad/norm/{part}" for part in [*parts, "model.embed_tokens", "lm_head"]}
     for part in [*parts, "lm_head"]:
