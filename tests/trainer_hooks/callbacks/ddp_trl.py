@@ -13,7 +13,8 @@ from trainer_hooks.reference.distributed import SINGLE_PROCESS
 def main(folder, url=None):
     """Train, and write a hash of the final weights and the rewards that TRL logged."""
     callbacks = [VitalsCallback(url=url, run="ddp")] if url else []
-    trainer = tiny_trl.trainer(folder, callbacks, num_iterations=2, per_device_train_batch_size=2)
+    options = {"num_iterations": 2, "per_device_train_batch_size": 2, "eval_on_start": True}
+    trainer = tiny_trl.trainer(folder, callbacks, **options)
     trainer.train()
     rank = trainer.accelerator.process_index
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]

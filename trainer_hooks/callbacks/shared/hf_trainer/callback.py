@@ -218,7 +218,12 @@ class StreamingCallback(TrainerCallback):
         with self._guard:
             logs = {name: value for name, value in (kwargs.get("logs") or {}).items() if name not in IGNORED}
             # Only the summary at the end of a training has this number.
-            if self._monitor is None or not state.is_world_process_zero or "total_flos" in logs:
+            if self._monitor is None or "total_flos" in logs:
+                return
+            if not state.is_world_process_zero:
+                # The collector waits for every rank at a step that one has sent, and a training has no step 0.
+                if logs and state.global_step == 0:
+                    self._monitor.log_step(0)
                 return
             capture = self._capture
             found = capture.logged_numbers(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
