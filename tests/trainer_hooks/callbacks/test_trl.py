@@ -855,8 +855,8 @@ def test_a_gradient_norm_that_only_the_trainer_knows_arrives_where_it_is_logged(
     assert [signals.get("grad/norm") for signals in steps().values()] == [None, 1.25, None, 1.25]
 
 
-def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps):
-    """TRL's SFTTrainer, which has no rollouts, sends its metrics without an internal error.
+def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps, caplog):
+    """TRL's SFTTrainer, which has no rollouts, sends its metrics, and a line names the arguments without effect.
 
     A reward that is recorded when a batch is fetched, before the step begins, as by AsyncGRPOTrainer, is among them.
     """
@@ -873,9 +873,14 @@ def test_a_trainer_without_responses_gives_its_metrics(tmp_path, connect, steps)
         args=SFTConfig(output_dir=str(tmp_path), logging_steps=1, disable_tqdm=True, **settings),
         train_dataset=Dataset.from_list([{"text": "a b c d"}] * 16),
         processing_class=tiny_trl.tokenizer(),
-        callbacks=[VitalsCallback(monitor)],
+        callbacks=[VitalsCallback(monitor, correct="exact", probe_every=1)],
     ).train()
     assert monitor.flush(PATIENCE_SECONDS)
+    (line,) = [record.message for record in caplog.records if record.name == "trainer_hooks"]
+    assert line.endswith(
+        "Fetching has no rollouts, so only its metrics are sent, and these arguments of the callback "
+        "have no effect: correct, probe_every"
+    )
     assert list(steps()) == [1, 2]
     assert all({"loss/policy", "grad/norm", "trl/mean_token_accuracy"} <= found.keys() for found in steps().values())
     assert [found["reward/mean"] for found in steps().values()] == [1, 2]

@@ -7,6 +7,7 @@ the model, and their passes may be collective.
 
 import copy
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,11 @@ from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe
 
 __all__ = ["RolloutCapture"]
+
+logger = logging.getLogger("trainer_hooks")
+
+ROLLOUT, GRADING = "_generate_and_score_completions", "_calculate_rewards"
+SCORERS = ("_get_per_token_logps_and_entropies", "_get_per_token_logps")
 
 
 class RolloutCapture(StepCapture):
@@ -61,6 +67,16 @@ class RolloutCapture(StepCapture):
         recomputation: RecomputationProbe | None = None,
     ) -> None:
         super().__init__(trainer, guard)
+        if not any(hasattr(trainer, name) for name in (ROLLOUT, GRADING, *SCORERS)):
+            _report_no_rollouts(
+                trainer,
+                correct=correct,
+                control_ids=control_ids,
+                probe_every=probe,
+                reserved=reserved,
+                recompute_every=recomputation,
+            )
+            correct = probe = reserved = recomputation = None
         self._labels = ResponseLabels(trainer, correct)
         self._metrics = StepMetrics(trainer)
         self.names = self._metrics.canonical_names  # older trainers log their metrics without these lists
@@ -83,9 +99,9 @@ class RolloutCapture(StepCapture):
         self._updates_in_backward = updates_in_backward(self._trainer)
         self._metrics.begin_step()
         wrap = functools.partial(self._wrappers.wrap, self._trainer)
-        wrap("_generate_and_score_completions", self._around_rollout)
-        wrap("_calculate_rewards", self._around_rewards)
-        for name in ("_get_per_token_logps_and_entropies", "_get_per_token_logps"):
+        wrap(ROLLOUT, self._around_rollout)
+        wrap(GRADING, self._around_rewards)
+        for name in SCORERS:
             wrap(name, self._around_scorer)
         wrap("compute_loss", self._around_loss)
         with self._guard:
@@ -266,3 +282,15 @@ class RolloutCapture(StepCapture):
         processing = self._trainer.processing_class
         decode: Callable[[list[int]], str] = copy.deepcopy(getattr(processing, "tokenizer", processing)).decode
         return decode
+
+
+def _report_no_rollouts(trainer: Any, **arguments: object) -> None:
+    """Log which arguments of the callback have no effect, where a trainer has no rollouts, such as SFTTrainer."""
+    given = ", ".join(name for name, value in arguments.items() if value is not None)
+    if given:
+        logger.warning(
+            "rlvitals: %s has no rollouts, so only its metrics are sent, and these arguments of the callback have no "
+            "effect: %s",
+            type(trainer).__name__,
+            given,
+        )
