@@ -198,12 +198,18 @@ def test_a_second_pass_is_distinguished_from_a_second_minibatch(run, steps):
 
 @pytest.mark.parametrize("kind", [GRPOTrainer, pytest.param(RLOOTrainer, marks=needs_rloo)])
 def test_old_log_probabilities_are_those_of_the_first_pass(kind, rollouts):
-    """At the second pass the old log-probabilities equal, token by token, those that the first pass computed."""
+    """At the second pass the old log-probabilities equal, token by token, those that the first pass computed.
+
+    Those of the reference model are there too. At the first step it is the policy.
+    """
     steps = rollouts(kind=kind, num_iterations=2, beta=0.05)
     # At the second rollout the policy is no longer the reference model, which is scored beside it.
     for first, second in (steps[:2], steps[2:]):
         mask = first["mask"] > 0
         assert "old_logprobs" not in first
+        is_reference = np.allclose(first["ref_logprobs"][mask], first["logprobs"][mask], atol=1e-5)
+        assert is_reference == (first is steps[0])
+        assert np.array_equal(second["ref_logprobs"][mask], first["ref_logprobs"][mask])
         assert np.array_equal(first["token_ids"], second["token_ids"])
         assert np.allclose(second["old_logprobs"][mask], first["logprobs"][mask], atol=1e-5)
         assert not np.allclose(second["logprobs"][mask], first["logprobs"][mask], atol=1e-5)
@@ -395,6 +401,22 @@ def test_groups_of_equal_rewards_are_counted_where_advantages_are_scaled_over_th
         assert signals[step]["reward/zero_std_frac"] == 0.5
         assert signals[step]["reward/all_correct_frac"] == 0.25
         assert signals[step]["reward/all_wrong_frac"] == 0.25
+
+
+@needs_rloo
+def test_rewards_that_rloo_clips_to_the_same_value_are_equal(run, steps):
+    """A group whose rewards all lie beyond the clip range has no gradient, although its logged rewards differ."""
+
+    def beyond_in_every_other_group(completions, **_):
+        return [float(index % 4 + index // 4 % 2) for index, _ in enumerate(completions)]
+
+    options = {"reward_clip_range": (-1.0, 1.0), "beta": 0.0, "max_steps": 1}
+    trainer = run(kind=RLOOTrainer, reward=beyond_in_every_other_group, **options)
+    assert trainer.state.log_history[0]["frac_reward_zero_std"] == 0.5
+    (signals,) = steps().values()
+    assert signals["reward/zero_std_frac"] == 0.5
+    assert signals["reward/mean"] == trainer.state.log_history[0]["reward"] == 2
+    assert "advantage/reward_corr" not in signals
 
 
 @needs_minibatches

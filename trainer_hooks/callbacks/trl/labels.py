@@ -49,6 +49,8 @@ class ResponseLabels:
         self._columns: list[dict[str, Tensor]] = []
         self._tokens: list[Sequence[int]] = []  # of the responses that have labels, where TRL names them
         self._trained: set[int] = set()
+        # Whether RLOO has clipped a reward, on any rank. It trains on clipped rewards, and logs them as they were.
+        self._has_clipped = False
 
     def begin_step(self) -> None:
         """Forget the groups of the last step."""
@@ -86,9 +88,12 @@ class ResponseLabels:
             graded = torch.where(is_known[:, self._correct], per_function[:, self._correct], weighted)
         is_correct = graded > 0
         size = trainer.num_generations
+        clip = getattr(trainer, "reward_clip_range", None)
+        compared = weighted.clamp(*clip) if clip else weighted
+        self._has_clipped |= bool(((compared != weighted) & ~weighted.isnan()).any())
         # Like TRL, leave out responses that no function scored; a group without any other has no deviation.
-        lowest = weighted.nan_to_num(nan=torch.inf).view(-1, size).amin(dim=1)
-        is_equal = lowest == weighted.nan_to_num(nan=-torch.inf).view(-1, size).amax(dim=1)
+        lowest = compared.nan_to_num(nan=torch.inf).view(-1, size).amin(dim=1)
+        is_equal = lowest == compared.nan_to_num(nan=-torch.inf).view(-1, size).amax(dim=1)
         scored, correct = (~weighted.isnan()).view(-1, size).sum(dim=1), is_correct.view(-1, size).sum(dim=1)
         # TRL's own share of such groups is that of the whole batch where advantages are scaled over the batch.
         self._groups.append(torch.stack([is_equal, is_equal & (correct == scored), is_equal & (correct == 0)]))
@@ -193,7 +198,8 @@ class ResponseLabels:
         return arrays | {
             "rewards": [reward for reward, _ in scores],
             "correct": [graded > 0 for _, graded in scores],
-            "group_ids": groups if self._holds_whole_groups(groups) else None,
+            # By the rewards of a group its advantages are judged, and whether it has any.
+            "group_ids": groups if self._holds_whole_groups(groups) and not self._has_clipped else None,
             "tool_calls": calls if uses_tools else None,
             "tool_calls_valid": valid if uses_tools else None,
             "tool_calls_empty": empty if uses_tools else None,

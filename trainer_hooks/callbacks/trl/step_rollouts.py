@@ -14,8 +14,9 @@ from trainer_hooks.callbacks.trl.loss_scores import ScorerCall
 
 __all__ = ["Microbatch", "StepRollouts"]
 
-# A column of the rollout batch, so that TRL's own shuffling and splitting keep it aligned with the responses.
-OLD = "rlvitals_old_logprobs"
+# Columns of the rollout batch, so that TRL's own shuffling and splitting keep them aligned with the responses.
+OLD, REF = "rlvitals_old_logprobs", "rlvitals_ref_logprobs"
+PASSES_WITH_REFERENCE = 2
 BEFORE_TRAINING = -1
 # These losses clip the ratio as PPO does; other losses use ε for something else.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo")
@@ -73,7 +74,7 @@ class StepRollouts:
         self._staleness.clear()
 
     def attach(self, batch: dict[str, Any], logprobs: Sequence[Tensor] | None) -> None:
-        """Add labels and old log-probabilities to the rollout batch as columns, which TRL shuffles and splits.
+        """Add labels, and log-probabilities that TRL drops, as columns of the batch, which TRL shuffles and splits.
 
         Args:
             batch: The rollout batch.
@@ -87,7 +88,11 @@ class StepRollouts:
             # nothing waits for the device.
             table = torch.stack(list(logprobs))
             gaps = ((table * batch["completion_mask"]).sum(dim=2) - batch["old_logps"]).abs().amax(dim=1)
-            batch[OLD] = table.index_select(0, gaps.argmin(dim=0, keepdim=True))[0]
+            place = gaps.argmin(dim=0, keepdim=True)
+            batch[OLD] = table.index_select(0, place)[0]
+            # A subclass may score other models too, and then it is not known which pass is that of the reference model.
+            if len(table) == PASSES_WITH_REFERENCE and self._trainer.beta != 0:
+                batch[REF] = table.index_select(0, 1 - place)[0]
 
     def add(self, inputs: Mapping[str, Any], call: ScorerCall | None, matched: ScorerCall | None) -> Microbatch:
         """Keep a microbatch whose loss was computed.
@@ -115,7 +120,7 @@ class StepRollouts:
             "entropies": entropies,
             # Where a step mixes both, the ratio of a fresh token is 1, without the rounding between two passes.
             "old_logprobs": None if matched is None else old if is_stale else logprobs,
-            "ref_logprobs": inputs.get("ref_per_token_logps"),
+            "ref_logprobs": inputs.get("ref_per_token_logps", inputs.get(REF)),
             "sampler_logprobs": sampler,
             "advantages": inputs.get("advantages"),
             "token_ids": inputs.get("completion_ids"),
