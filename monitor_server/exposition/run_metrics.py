@@ -18,7 +18,8 @@ from monitor_server.text_safety.printable import printable
 __all__ = ["RunMetrics"]
 
 # A trainer that stops because of an alert ends its run before the next scrape. Two minutes are enough for one scrape in
-# each minute, and for rules that wait for two scrapes of 5 seconds.
+# each minute, and for rules that wait for two scrapes of 5 seconds. They begin again with each step that is processed
+# after the end, because detection may be late.
 ENDED_SECONDS: Final = 120.0
 
 

@@ -107,8 +107,9 @@ class RunViews:
         return int(self._connection.execute(query).scalar_one())
 
     def ended_since(self, since: float, *, now: float, deadlines: Deadlines, limit: int) -> list[dict[str, Any]]:
-        """Return the runs that their trainers ended after a time, in the order of `live`."""
-        query = _view(now, deadlines).where(runs.c.ended.is_not(None), runs.c.last_seen > since)
+        """Return the runs that their trainers ended, if they were heard or advanced after a time, in `live`'s order."""
+        is_new = (runs.c.last_seen > since) | (runs.c.last_step_at > since)
+        query = _view(now, deadlines).where(runs.c.ended.is_not(None), is_new)
         query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 

@@ -70,6 +70,21 @@ def test_the_alert_of_a_run_that_its_trainer_stops_at_once_is_scraped(live, cloc
     """It stays for two minutes after the end, without the metrics that would show the run as silent."""
     live.send(run="r", records=[{"step": 0, "scalars": {"page": 1.0}}])
     live.send(run="r", end="stopped")
+    _assert_shown_for_two_minutes(live, clock)
+
+
+def test_the_alert_of_a_run_that_is_detected_long_after_its_end_is_scraped(start_collector, scripted, clock):
+    """The two minutes begin when its last step is processed: no projector has worked for an hour."""
+    ingest = start_collector(role="ingest", clock=clock)
+    ingest.send(run="r", records=[{"step": 0, "scalars": {"page": 1.0}}])
+    ingest.send(run="r", end="stopped")
+    clock.now += 3_600
+    start_collector(role="projector", engine=scripted, clock=clock)
+    eventually(lambda: ("rlvitals_alert_firing", "scripted", "default", "r", "critical") in _samples(ingest))
+    _assert_shown_for_two_minutes(ingest, clock)
+
+
+def _assert_shown_for_two_minutes(live, clock):
     clock.now += 119
     found = {key: value for key, value in _samples(live).items() if "r" in key[1:]}
     assert found == {
