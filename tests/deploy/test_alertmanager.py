@@ -104,9 +104,9 @@ def test_alerts_that_fire_together_never_silence_each_other_all(silenced_by):
 
 
 def test_one_run_never_silences_another(configuration):
-    """Every inhibition asks for the same run of the same project."""
+    """Every inhibition asks for the same run of the same project, of the database that the job names."""
     for rule in configuration["inhibit_rules"]:
-        assert rule["equal"] == ["run", "project"]
+        assert rule["equal"] == ["job", "run", "project"]
 
 
 @pytest.fixture

@@ -170,7 +170,10 @@ def test_a_recorded_collapse_pages_before_its_collapse_step(watched, alertmanage
     assert paged_at < collapse_step
     (alert,) = _alerts(pages)
     labels = {"alertname": "GRPODeathSpiral", "severity": "critical", "phase": "acceleration"}
-    assert (alert["status"], alert["labels"]) == ("firing", labels | {"project": PROJECT, "run": RUN})
+    assert (alert["status"], alert["labels"]) == (
+        "firing",
+        labels | {"job": "rlvitals", "project": PROJECT, "run": RUN},
+    )
     assert alert["annotations"]["runbook_url"] == "docs/runbooks/grpodeathspiral.md"
     with capsys.disabled():
         print(f"\nthe page arrived at step {paged_at}, and the run collapsed at step {collapse_step}")  # noqa: T201

@@ -173,7 +173,8 @@ def test_a_non_finite_gradient_fires_in_prometheus_and_arrives_in_alertmanager(s
         found = stack.get("prometheus", "/api/v1/alerts")["data"]["alerts"]
         return [alert for alert in found if alert["labels"]["alertname"] == "GRPONonFinite"]
 
-    expected = {"alertname": "GRPONonFinite", "project": PROJECT, "run": dying, "severity": "critical"}
+    named = {"job": "rlvitals", "project": PROJECT, "run": dying}
+    expected = {"alertname": "GRPONonFinite", **named, "severity": "critical"}
     [alert] = stack.wait_for("the rule firing in Prometheus", firing)
     assert (alert["labels"], alert["state"]) == (expected, "firing")
     [alert] = stack.wait_for("the alert in Alertmanager", lambda: _received_alerts(stack))
