@@ -38,7 +38,7 @@ def live(start_collector, scripted, clock):
 
 
 def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
-    """The current phase is one and the others zero; the signals are the newest, the alerts those that fire."""
+    """The current phase is one and the others zero; signals are the newest, alerts those that fire, also in gzip."""
     records = [
         {"step": step, "time": clock.now + 7 * step, "scalars": {"phase": 3.0, "warn": 1.5, "nan": "NaN"}}
         for step in (0, 1)
@@ -56,6 +56,9 @@ def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
     assert found["rlvitals_clock_timestamp_seconds",] == clock.now
     assert found["rlvitals_run_step_seconds", "p", "r"] == 7
     assert found["rlvitals_run_stall_seconds", "p", "r"] == 300
+    squeezed = live.pool.request("GET", f"{live.url}/metrics", headers={"Accept-Encoding": "gzip"})
+    assert squeezed.headers["Content-Encoding"] == "gzip"
+    assert 'rlvitals_signal{project="p",run="r",signal="warn"} 1.5' in squeezed.data.decode()
 
 
 def test_the_series_of_an_ended_run_go_away(live):
