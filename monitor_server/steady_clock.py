@@ -7,7 +7,7 @@ from collections.abc import Callable
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.store.database import Store
 
-__all__ = ["SteadyClock"]
+__all__ = ["EARLIEST", "SteadyClock"]
 
 log = logging.getLogger(__name__)
 
@@ -18,6 +18,8 @@ JUMP_SECONDS = 5.0
 LARGEST_JUMP_SECONDS = DAY_SECONDS
 # A machine with an empty battery starts with any date, and NTP sets it within minutes.
 SETTLING_SECONDS = HOUR_SECONDS
+# 20 November 2026, when rlvitals was begun: a clock that shows an earlier time is wrong.
+EARLIEST = 1_795_132_800.0
 
 
 class SteadyClock:
@@ -41,14 +43,18 @@ class SteadyClock:
             monotonic: A clock that is never set.
             newest: The newest time in the database. If the machine's clock shows up to a day less, it was set back
                 while the collector was away, and the clock starts from the newest time. A larger difference means that
-                one of the two clocks was wrong; the machine's is then used, and ``distrusts_newest`` is true.
-            shared: The time of the database server's clock. If it differs from the machine's, it is used. Otherwise a
-                machine whose clock is days ahead would treat runs as silent, and remove runs that other collectors
-                still receive.
+                one of the two clocks was wrong. The machine's is then used, and ``distrusts_newest`` is true, unless
+                it shows a time before `EARLIEST`: then the clock starts from the newest time.
+            shared: The time of the database server's clock. If it differs from the machine's, it is used, unless it is
+                before `EARLIEST`. Otherwise a machine whose clock is days ahead would treat runs as silent, and remove
+                runs that other collectors still receive.
         """
         self._wall = wall
         self._monotonic = monotonic
         self._start = wall()
+        if shared is not None and shared < EARLIEST:
+            log.warning("the database's clock is not used: it shows a time before rlvitals was written; correct it")
+            shared = None
         if shared is not None and abs(self._start - shared) > JUMP_SECONDS:
             log.warning(
                 "the machine's clock is %+.0f s ahead of the database's clock, which its collectors use; correct the "
@@ -57,7 +63,7 @@ class SteadyClock:
             )
             self._start = shared
         ahead = 0.0 if newest is None else newest - self._start
-        self.distrusts_newest = ahead > LARGEST_JUMP_SECONDS
+        self.distrusts_newest = ahead > LARGEST_JUMP_SECONDS and self._start >= EARLIEST
         if self.distrusts_newest:
             log.warning(
                 "the newest time in the database is %.0f s ahead of the machine's clock, more than a day; times in the "
@@ -73,7 +79,7 @@ class SteadyClock:
         self._is_shared = shared is not None
         self._is_late = newest is not None and self._start - newest > LARGEST_JUMP_SECONDS
         self._begun = monotonic()
-        if self.may_be_ahead():
+        if self._is_late and not self._is_shared:
             log.info(
                 "the newest time in the database is %.0f s old: nothing is removed for its age for %.0f s, because the "
                 "machine's clock may be wrong",

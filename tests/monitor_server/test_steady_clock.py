@@ -11,6 +11,7 @@ from tests.live import eventually, serving
 from tests.monitor_server.conftest import StepClock
 
 DAY = 86_400.0
+NOW = 2_000_000_000.0  # after rlvitals was begun
 
 database_url = databases.database_url  # these tests run on both databases
 
@@ -19,7 +20,7 @@ class Machine:
     """A machine whose time passes and whose clock can be set."""
 
     def __init__(self):
-        self.wall, self.monotonic = StepClock(1_000_000.0), StepClock(50.0)
+        self.wall, self.monotonic = StepClock(NOW), StepClock(50.0)
 
     def wait(self, seconds):
         """Let time pass."""
@@ -69,13 +70,24 @@ def test_a_step_deadline_passes_though_the_clock_was_set_back(live, machine):
 
 def test_a_clock_that_was_set_back_while_the_collector_was_away_starts_from_the_newest_time(machine, caplog):
     """Otherwise silence would not be noticed until the clock has caught up."""
-    clock = SteadyClock(wall=machine.wall, monotonic=machine.monotonic, newest=1_003_600.0)
-    assert clock() == 1_003_600.0
+    clock = SteadyClock(wall=machine.wall, monotonic=machine.monotonic, newest=NOW + 3600)
+    assert clock() == NOW + 3600
     assert "3600 s behind the newest time" in caplog.text
     machine.wait(10)
-    assert clock() == 1_003_610.0
+    assert clock() == NOW + 3610
     clock.report_jump()
     assert "was set by" not in caplog.text
+
+
+@pytest.mark.parametrize("shared", [None, 30.0])
+def test_a_clock_that_shows_a_time_before_rlvitals_was_begun_is_not_believed(machine, shared, caplog):
+    """Times in the database stay, and nothing is removed for its age until the clock is set."""
+    machine.wall.now = 22.0
+    clock = SteadyClock(wall=machine.wall, monotonic=machine.monotonic, newest=NOW, shared=shared)
+    assert (clock(), clock.distrusts_newest, clock.may_be_ahead()) == (NOW, False, True)
+    assert "s behind the newest time in the database; deadlines count from that time" in caplog.text
+    machine.wall.now = NOW + 3 * DAY
+    assert not clock.may_be_ahead()
 
 
 @pytest.mark.parametrize("ahead", [-10 * DAY, 6 * 3600.0, 10 * DAY])
@@ -89,7 +101,7 @@ def test_collectors_of_one_server_go_by_its_clock(store, caplog, ahead):
 def test_a_clock_that_may_be_ahead_is_told_apart(machine):
     """It showed days more than the database at the start, for an hour; or the machine's was set back since."""
     times = {"wall": machine.wall, "monotonic": machine.monotonic}
-    late, steady = SteadyClock(newest=machine.wall.now - 10 * DAY, **times), SteadyClock(newest=999_000.0, **times)
+    late, steady = SteadyClock(newest=machine.wall.now - 10 * DAY, **times), SteadyClock(newest=NOW - 1000, **times)
     shared = SteadyClock(newest=machine.wall.now - 10 * DAY, shared=machine.wall.now, **times)
     assert [each.may_be_ahead() for each in (late, steady, shared)] == [True, False, False]
     machine.wait(3_601)
@@ -102,7 +114,7 @@ def test_a_clock_that_may_be_ahead_is_told_apart(machine):
 
 def test_a_clock_that_nearly_agrees_with_the_servers_is_kept(machine, caplog):
     """Machines that NTP sets differ by less than is said."""
-    assert SteadyClock(wall=machine.wall, monotonic=machine.monotonic, shared=1_000_004.0)() == 1_000_000.0
+    assert SteadyClock(wall=machine.wall, monotonic=machine.monotonic, shared=NOW + 4)() == NOW
     assert caplog.text == ""
 
 
