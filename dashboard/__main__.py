@@ -14,7 +14,7 @@ try:
     from dashboard.standalone import create_app
     from monitor_server.http_server.connections import ConnectionLimits
     from monitor_server.http_server.host_policy import StartupError
-    from monitor_server.http_server.server import Server, bind, bound_url
+    from monitor_server.http_server.server import Server, announce, bind, bound_url
 except ModuleNotFoundError as missing:
     sys.exit(f"rlvitals: the dashboard needs {missing.name}, which is not installed: pip install 'rlvitals[dashboard]'")
 
@@ -48,11 +48,10 @@ def main(arguments: Sequence[str] = ()) -> None:
     except StartupError as error:
         sys.exit(f"rlvitals: {error}")
     with contextlib.suppress(KeyboardInterrupt):
-        sys.stdout.write(
+        announce(
             f"the dashboard of {without_credentials(settings.api_url)} is listening on {bound_url(listening)}; "
-            "Ctrl-C ends it\n"
+            "Ctrl-C ends it"
         )
-        sys.stdout.flush()
         # Open browsers never end their streams; one second is enough to finish loading a page.
         Server(app, limits=ConnectionLimits(), grace_seconds=1).run(sockets=[listening])
 

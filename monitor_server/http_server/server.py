@@ -2,7 +2,9 @@
 
 import errno
 import logging
+import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 
@@ -13,7 +15,7 @@ from monitor_server.errors import AddressUnusable
 from monitor_server.http_server.connections import ConnectionLimits, Connections
 from monitor_server.http_server.http_protocol import BoundedConfig, BoundedHttpProtocol
 
-__all__ = ["AddressUnusable", "Server", "bind", "bound_url", "http_url"]
+__all__ = ["AddressUnusable", "Server", "announce", "bind", "bound_url", "http_url"]
 
 GRACE_SECONDS = 5
 REPEAT_SECONDS = 60.0
@@ -103,6 +105,16 @@ class Server(uvicorn.Server):
         """End event streams, then shut down as uvicorn does."""
         self._before_shutdown()
         await super().shutdown(sockets)
+
+
+def announce(line: str) -> None:
+    """Print where a server listens; if standard output takes no line, as on a full disk, it is logged instead."""
+    try:
+        print(line, flush=True)  # noqa: T201 - a command prints
+    except OSError as error:
+        # What is left to write would fail again at the end of the process, and change its status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        logging.getLogger(__name__).warning("%s (standard output cannot be written: %s)", line, error.strerror)
 
 
 def bind(host: str, port: int, *, choice: str = "--port or RLVITALS_PORT") -> socket.socket:

@@ -167,6 +167,28 @@ def test_a_signal_ends_the_collector_cleanly(tmp_path, number):
             process.kill()
 
 
+def test_a_full_disk_of_standard_output_keeps_no_collector_from_serving(tmp_path, unused_port):
+    """Only its address would be printed there; Ctrl-C ends it with status 0."""
+    arguments = [
+        "-m",
+        "monitor_server",
+        "serve",
+        "--port",
+        f"{unused_port}",
+        "--database",
+        f"sqlite:///{tmp_path}/x.db",
+    ]
+    with Path("/dev/full").open("w") as full:
+        process = warm.start(arguments, env=os.environ | {"RLVITALS_DASHBOARD": ""}, stdout=full.fileno())
+    try:
+        with urllib3.PoolManager(retries=False) as pool:
+            eventually(lambda: _is_ready(pool, f"http://127.0.0.1:{unused_port}"))
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+
+
 def _is_ready(pool, url):
     try:
         return pool.request("GET", f"{url}/readyz").status == 200

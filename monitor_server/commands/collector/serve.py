@@ -14,9 +14,8 @@ from monitor_server.app import create_app, create_server
 from monitor_server.commands.doctor.findings import Level
 from monitor_server.commands.doctor.settings_findings import check_settings
 from monitor_server.commands.settings import read_settings
-from monitor_server.commands.terminal import say
 from monitor_server.errors import StartupError
-from monitor_server.http_server.server import bind, bound_url
+from monitor_server.http_server.server import announce, bind, bound_url
 from monitor_server.instrumentation.collector_log import line_handler
 from monitor_server.store.address import shown_url
 
@@ -73,5 +72,5 @@ def run(
         )
         gc.freeze()  # imported objects stay; a full collection that visits them stops every thread
         with suppress(KeyboardInterrupt):  # uvicorn ends the server, and then sends the signal on
-            create_server(application, on_listening=lambda: say(line)).run(sockets=[listening])
+            create_server(application, on_listening=lambda: announce(line)).run(sockets=[listening])
     return 0
