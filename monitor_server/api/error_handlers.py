@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from monitor_server.action_links.issuing import PATH as LINKS
-from monitor_server.errors import CollectorError
+from monitor_server.errors import CollectorError, ResourcesExhausted
 from monitor_server.errors.answering import DETAIL_CHARS
 from monitor_server.text_safety.printable import printable
 
@@ -36,6 +36,7 @@ _UNREADABLE_BODY = (
     "the body must be JSON text in UTF-8 that is nested at most some hundred deep, and whose integers have at most "
     f"{sys.get_int_max_str_digits()} digits; the routes and their fields are in docs/api.md"
 )
+_NO_THREAD = "can't start new thread"  # the text of Python's RuntimeError
 _NAMES = {400: "MalformedBody", 404: "UnknownPath", 405: "MethodNotAllowed"}
 
 
@@ -93,18 +94,34 @@ def install_error_handlers(app: FastAPI) -> None:
     async def client_disconnected(_: Request, __: Exception) -> Response:
         return Response(status_code=NOBODY_LISTENS)
 
-    async def answer_unexpected(request: Request, error: Exception) -> JSONResponse:
-        path = request.url.path
-        # The rest of a link's address grants the right to act.
-        shown = f"{LINKS}..." if path.startswith(LINKS) else path
-        log.error("%s %s failed", request.method, shown, exc_info=error)
-        return _response(500, "InternalError", "the collector failed; its log has the traceback")
-
     app.add_exception_handler(CollectorError, collector_error)
+    app.add_exception_handler(RuntimeError, _answer_exhausted)
+    app.add_exception_handler(MemoryError, _answer_exhausted)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid_request)
     app.add_exception_handler(ClientDisconnect, client_disconnected)
-    app.add_exception_handler(Exception, answer_unexpected)
+    app.add_exception_handler(Exception, _answer_unexpected)
+
+
+async def _answer_unexpected(request: Request, error: Exception) -> JSONResponse:
+    path = request.url.path
+    # The rest of a link's address grants the right to act.
+    shown = f"{LINKS}..." if path.startswith(LINKS) else path
+    log.error("%s %s failed", request.method, shown, exc_info=error)
+    return _response(500, "InternalError", "the collector failed; its log has the traceback")
+
+
+async def _answer_exhausted(request: Request, error: Exception) -> JSONResponse:
+    """Answer an error that may mean that the system gives the collector no thread or no memory."""
+    if isinstance(error, MemoryError):
+        limit = "memory; raise its limit, such as ulimit -v, or the memory of the container"
+    elif str(error) == _NO_THREAD:
+        limit = "threads; raise their limit, such as ulimit -u, or the pids of the container"
+    else:
+        return await _answer_unexpected(request, error)
+    refusal = ResourcesExhausted(f"the system gives the collector no more {limit}")
+    request.app.state.collector.exhaustion.note_failure(refusal)
+    return _response(refusal.status, type(refusal).__name__, str(refusal), refusal.headers)
 
 
 def _describe_with_place(item: Mapping[str, Any]) -> str:

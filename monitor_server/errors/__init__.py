@@ -31,6 +31,7 @@ availability  ├── MissingLibrary                  501  an optional library
               ├── ChannelFailed                   502  a channel of notifications did not accept a test message
               ├── Unavailable                     503  nothing was stored; send again later
               │   ├── DatabaseMigrated            503  by another version of rlvitals, since the collector has started
+              │   ├── ResourcesExhausted          503  no thread or memory; it may be stored nevertheless
               │   └── ProjectedElsewhere               another has projected, reset or thinned the run; never a response
               ├── OutcomeUnknown                  503  a change was begun, and it is not known whether it was stored
               ├── DeletionUnderWay                503  nothing was stored; send again once the old data are removed
@@ -54,6 +55,7 @@ from monitor_server.errors.availability import (
     MissingLibrary,
     OutcomeUnknown,
     ProjectedElsewhere,
+    ResourcesExhausted,
     Unavailable,
 )
 from monitor_server.errors.base import CollectorError
@@ -122,6 +124,7 @@ __all__ = [
     "ProjectedElsewhere",
     "RecordError",
     "RequestNotPossible",
+    "ResourcesExhausted",
     "RuleConflict",
     "RunActive",
     "SchemaVersionMismatch",

@@ -11,6 +11,7 @@ __all__ = [
     "MissingLibrary",
     "OutcomeUnknown",
     "ProjectedElsewhere",
+    "ResourcesExhausted",
     "Unavailable",
 ]
 
@@ -40,6 +41,10 @@ class DatabaseMigrated(Unavailable):
 
 class ProjectedElsewhere(Unavailable):
     """Another has projected, reset or thinned the run since it was read; nothing was stored."""
+
+
+class ResourcesExhausted(Unavailable):
+    """The system gives the collector no thread or no memory; a change that was begun may be stored nevertheless."""
 
 
 class OutcomeUnknown(CollectorError):

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor_server.errors import SchemaVersionMismatch
+from monitor_server.errors import ResourcesExhausted, SchemaVersionMismatch
 
 __all__ = ["LATER", "RefusedBatches"]
 
@@ -37,7 +37,7 @@ class RefusedBatches(Collector):
 
     The reasons are ``schema`` (a version of the schema that this collector does not read), ``key``, ``size``,
     ``invalid``, ``address`` (a host name or a path that is not served), ``rate`` (a key over its limits), ``error`` (a
-    fault of the collector) and `LATER`.
+    fault of the collector, or a limit of its threads or memory) and `LATER`.
     """
 
     def __init__(self) -> None:
@@ -83,4 +83,6 @@ class RefusedBatches(Collector):
 def _reason(status: int, body: bytes) -> str:
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and json.loads(body)["error"] == SchemaVersionMismatch.__name__:
         return "schema"
+    if status == HTTPStatus.SERVICE_UNAVAILABLE and ResourcesExhausted.__name__.encode() in body:
+        return "error"  # it lasts until a person raises a limit
     return REASONS.get(status, "error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "address")

@@ -27,6 +27,7 @@ from monitor_server.ingest.deliveries import Deliveries
 from monitor_server.ingest.large_batches import LargeBatches
 from monitor_server.ingest.record_log.log_append import LogAppender
 from monitor_server.ingest.writer import Writer
+from monitor_server.instrumentation.failure_log import FailureLog
 from monitor_server.notifications.configuration.current import CurrentFile
 from monitor_server.notifications.configuration.stored import EMPTY, SavedDocument
 from monitor_server.notifications.configuration.tables import NotificationFile
@@ -94,6 +95,9 @@ class Collector:
         )
     )
     large_batches: LargeBatches = field(default_factory=lambda: LargeBatches(MAX_LARGE_BATCHES))
+    exhaustion: FailureLog = field(
+        default_factory=lambda: FailureLog(says="a request could not be answered", work="requests")
+    )
     health: SharedCheck[Any] = field(default_factory=SharedCheck)
     scrape: SharedCheck[bytes] = field(default_factory=SharedCheck)
 

@@ -61,4 +61,5 @@ def _problem(collector: Collector) -> str | None:
     projector = collector.projector
     if projector is not None and not projector.is_alive:
         return "the projector has ended or hangs; restart the collector"
-    return collector.writer.recent_failure or (None if projector is None else projector.recent_failure)
+    of_projector = None if projector is None else projector.recent_failure
+    return collector.writer.recent_failure or of_projector or collector.exhaustion.recent

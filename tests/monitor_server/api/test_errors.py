@@ -1,6 +1,7 @@
 """One error shape, on every path that can fail; and the description of the API is valid."""
 
 import json
+import threading
 
 import pytest
 
@@ -106,6 +107,24 @@ def test_a_failure_of_ours_has_the_shape_too(start_collector):
     answer = live.pool.request("GET", f"{live.url}/api/v1/runs")
     assert (answer.status, answer.json()["error"]) == (500, "InternalError")
     assert "Traceback" not in answer.data.decode()
+
+
+def test_a_collector_that_gets_no_further_thread_says_what_to_raise(start_collector, caplog):
+    """Requests are to be sent again, it is not ready, its log has one line, and a refused batch is a fault."""
+    live = start_collector()
+    size = threading.stack_size(1 << 46)  # more than there is memory, so that no thread can start
+    try:
+        large = {"schema_version": 1, "run": "r", "records": [{"step": 1, "scalars": {"a" * 500_000: 1.0}}]}
+        answers = [live.pool.request("GET", f"{live.url}/api/v1/runs/nobody")]
+        answers += [live.pool.request("POST", f"{live.url}/api/v1/ingest", json=large) for _ in range(2)]
+        answers += [live.pool.request("GET", f"{live.url}/readyz")]
+    finally:
+        threading.stack_size(size)
+    for answer in answers:
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        assert "no more threads; raise their limit, such as ulimit -u" in answer.json()["detail"]
+    assert caplog.text.count("a request could not be answered") == 1
+    assert live.get("/status")["refused_batches"]["error"] == 2
 
 
 def test_the_tree_in_the_docstring_names_every_error():
