@@ -105,6 +105,12 @@ def connect(
         redact=redact,
     )
     monitor.start()
+    if settings.spool_dir is None and settings.spool_bytes:
+        monitor.drops.warn(
+            "spool",
+            "records are kept only in memory, because the user has no home directory; set RLVITALS_SPOOL_DIR",
+            once=True,
+        )
     if rank is None and world_size is None and settings.world_size == 1 and (number := _find_group_rank()) > 0:
         monitor.drops.warn(
             "rank",

@@ -220,6 +220,15 @@ def test_a_process_without_free_descriptors_keeps_what_waits_on_disk(collector, 
     assert losses(monitor) == 0
 
 
+def test_a_user_without_a_home_is_told_that_records_are_only_in_memory(collector, connect, monkeypatch, caplog):
+    """An id without a name, in a container; records that are not sent would be lost without a word."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", "~")  # no directory is found for it
+    connect().log_step(1, {"x": 1.0})
+    assert caplog.text.count("only in memory, because the user has no home directory; set RLVITALS_SPOOL_DIR") == 1
+    collector.wait_for(lambda seen: seen.records)
+
+
 @pytest.fixture
 def more_stack():
     """Return a function that makes every new thread need more memory than there is; the test ends that."""
