@@ -234,7 +234,18 @@ class Monitor:
             numbers, tokens, changes = self._reader.read(given, rollouts, scored, now)
             seconds = self._blocking_seconds
             reports = self._requests.take_reports()
-            item = Measurement(number, now, numbers, tokens, changes, seconds, policy_version, data_version, reports)
+            item = Measurement(
+                number,
+                now,
+                numbers,
+                tokens,
+                changes,
+                rollouts is not None,
+                seconds,
+                policy_version,
+                data_version,
+                reports,
+            )
             if not self._queue.put(item, item.nbytes) and reports:
                 self._requests.put_back(reports)
             self._blocking_seconds = time.perf_counter() - started

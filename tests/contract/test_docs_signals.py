@@ -12,6 +12,7 @@ OWN = {
     "hooks/dropped_records",
     *(f"hooks/dropped/{reason}" for reason in DROPPED_RECORD_REASONS),
     "hooks/internal_errors",
+    "hooks/lost_rollouts",
     "hooks/partial_step",
     "hooks/rejected_responses",
     "hooks/rejected_rollouts",

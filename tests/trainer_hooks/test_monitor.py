@@ -316,13 +316,18 @@ def test_a_scalar_that_is_not_a_number_costs_only_itself(collector, connect):
 
 
 def test_contradicting_rollouts_cost_only_themselves(collector, connect):
-    """Rollouts given as a mapping are validated without raising; the scalars arrive and the loss is counted."""
+    """Rollouts given as a mapping are validated without raising; the scalars arrive and the loss is counted.
+
+    The total stays in the records of later steps, and only the step of the loss is marked.
+    """
     monitor = connect()
     monitor.log_step(1, {"x": 1.0}, rollouts={"logprobs": [[-1.0]], "mask": [[1, 1]], "rewards": [1.0]})
+    monitor.log_step(2, {"x": 1.0})
     assert monitor.flush(PATIENCE_SECONDS)
-    (record,) = collector.records
-    assert record.scalars == {"x": 1.0}
-    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    for record, is_marked in zip(collector.records, (True, False), strict=True):
+        assert record.scalars == {"x": 1.0}
+        assert record.summaries["hooks/rejected_rollouts"].value() == 1
+        assert ("hooks/lost_rollouts" in record.summaries) is is_marked
 
 
 def test_our_own_cost_and_losses_are_signals(collector, connect):

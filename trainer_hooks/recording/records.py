@@ -38,12 +38,17 @@ SIGNALS_BY_REASON: dict[Reason, str] = {
     "scalars": "hooks/rejected_scalars",
     "unspooled": "hooks/unspooled_records",
 }
+# Those above are totals, which do not tell at which step a rank has lost its rollouts.
+LOST_ROLLOUTS = "hooks/lost_rollouts"
 
 
 class Measurement(msgspec.Struct, frozen=True):
     """The copied arguments of one `log_step`.
 
     A msgspec struct, because the training thread makes it, and a dataclass takes three times as long.
+
+    Attributes:
+        has_rollouts: Whether rollouts were given; ``tokens`` is None also where they could not be read.
     """
 
     step: int
@@ -51,6 +56,7 @@ class Measurement(msgspec.Struct, frozen=True):
     numbers: dict[str, float]
     tokens: Tokens | None
     changes: Changes = ()
+    has_rollouts: bool = False
     blocking_seconds: float | None = None
     policy_version: int | None = None
     data_version: str | None = None
@@ -151,6 +157,8 @@ class RecordBuilder:
             self._count_bad_rollouts(error)
             changes = ()
         reduced, signals = self._reduce(rollouts, item.time)
+        if item.has_rollouts and not signals:
+            summaries[LOST_ROLLOUTS] = _total(1.0)
         bad = signals.pop("finite/bad_values", None)
         if isinstance(bad, Moments):
             summaries["finite/bad_values"] = _total(bad_values + bad.sum)

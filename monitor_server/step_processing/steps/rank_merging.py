@@ -22,9 +22,9 @@ __all__ = ["StepRecords", "merge_records", "step_bounds"]
 log = logging.getLogger(__name__)
 
 RESPONSES = "reward/mean"  # every rank whose responses are in the step's signals sends its share of this mean
-# A rank that sends one of these and no share of the mean has lost its responses: its arrays contradicted each other, or
-# an exception ended the step before them. Other ranks without a share may measure no responses at all.
-LOST = ("hooks/rejected_rollouts", "hooks/partial_step")
+# A rank that sends one of these and no share of the mean has lost its responses of this step: its rollouts were left
+# out, or an exception ended the step before them. Other ranks without a share may measure no responses at all.
+LOST = ("hooks/lost_rollouts", "hooks/partial_step")
 
 
 def step_bounds(settings: Settings) -> StepBounds:

@@ -71,7 +71,7 @@ def test_an_error_in_the_arrays_is_located_and_counted_in_the_background(collect
     assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
     assert record.scalars["x"] == 1.0
-    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    assert record.summaries["hooks/rejected_rollouts"].value() == record.summaries["hooks/lost_rollouts"].value() == 1
     assert len(caplog.messages) == 1
     assert caplog.text.count("rollouts were left out") == 1
     assert re.search(message, caplog.text)

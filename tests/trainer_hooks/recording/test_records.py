@@ -175,13 +175,22 @@ def test_a_step_that_cannot_be_stored_costs_itself_alone(step):
     assert records.encode(measurement(6)).attempt == 7
 
 
-@pytest.mark.parametrize(("rollouts", "expected"), [(None, 2.0), (ARRAYS | {"rewards": [math.nan, 0.0]}, 3.0)])
+NOTHING_FINITE = {"mask": np.zeros((2, 2)), "rewards": [math.nan, math.nan]}
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "expected"),
+    [(None, 2.0), (ARRAYS | {"rewards": [math.nan, 0.0]}, 3.0), (ARRAYS | NOTHING_FINITE, 4.0)],
+)
 def test_non_finite_numbers_are_counted_over_scalars_and_arrays(rollouts, expected):
-    """Values that are not finite are counted: two scalars, and in one case a reward too."""
+    """Values that are not finite are counted: two scalars, and rewards too; rollouts without a number are not lost."""
     records, _ = builder()
     numbers = {"a": math.nan, "b": -math.inf, "c": 1.0}
-    item = measurement(numbers=numbers, tokens=Rollouts(**rollouts) if rollouts else None)
-    assert decode_record(records.encode(item).body).summaries["finite/bad_values"].value() == expected
+    tokens = Rollouts(**rollouts) if rollouts else None
+    item = measurement(numbers=numbers, tokens=tokens, has_rollouts=tokens is not None)
+    summaries = decode_record(records.encode(item).body).summaries
+    assert summaries["finite/bad_values"].value() == expected
+    assert "hooks/lost_rollouts" not in summaries
 
 
 @pytest.mark.parametrize(
@@ -247,8 +256,10 @@ def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
 def test_an_error_of_another_kind_in_the_arrays_costs_only_them(swallowed):
     """A library that is none, or a conversion that warns where warnings are errors, does not cost the scalars."""
     records, drops = builder()
-    record = decode_record(records.encode(measurement(tokens=CopyPool().copy(ARRAYS | {"library": 5}))).body)
+    copies = CopyPool().copy(ARRAYS | {"library": 5})
+    record = decode_record(records.encode(measurement(tokens=copies, has_rollouts=True)).body)
     assert record.scalars == {"lr": 0.5}
+    assert record.summaries["hooks/lost_rollouts"].value() == 1
     assert drops["internal_errors"] == len(swallowed) == 1
     swallowed.clear()
 

@@ -90,12 +90,12 @@ def test_a_step_that_lacks_ranks_has_the_share_that_was_seen():
     assert records.merge(step=7, attempt=1, now=0.0, world_size=3).signals == {"a": 1.0}
 
 
-REJECTED = wire.Moments(count=1, sum=1.0, statistic="sum")
+COUNTED = wire.Moments(count=1, sum=1.0, statistic="sum")
 MEAN = wire.Moments(count=4, sum=2.0)
 
 
 @pytest.mark.parametrize(
-    "fields", [{"summaries": {"hooks/rejected_rollouts": REJECTED}}, {"scalars": {"hooks/partial_step": 1.0}}]
+    "fields", [{"summaries": {"hooks/lost_rollouts": COUNTED}}, {"scalars": {"hooks/partial_step": 1.0}}]
 )
 def test_a_rank_that_has_lost_its_responses_does_not_count_as_seen(fields):
     """Its record is there, and its responses are in none of the means."""
@@ -106,14 +106,13 @@ def test_a_rank_that_has_lost_its_responses_does_not_count_as_seen(fields):
 @pytest.mark.parametrize(
     "records",
     [
-        # An earlier step was rejected, and the responses of this one are there, perhaps in another record.
-        [(0, {"reward/mean": MEAN}), (1, {"reward/mean": MEAN, "hooks/rejected_rollouts": REJECTED})],
-        [(0, {"reward/mean": MEAN}), (1, {"hooks/rejected_rollouts": REJECTED}), (1, {"reward/mean": MEAN})],
-        [(0, {"reward/mean": MEAN}), (1, {"reward/mean": MEAN}), (1, {"hooks/rejected_rollouts": REJECTED})],
-        # Rank 0 alone measures responses.
-        [(0, {"reward/mean": MEAN}), (1, {"finite/bad_values": REJECTED})],
+        # The responses are there, in another record.
+        [(0, {"reward/mean": MEAN}), (1, {"hooks/lost_rollouts": COUNTED}), (1, {"reward/mean": MEAN})],
+        [(0, {"reward/mean": MEAN}), (1, {"reward/mean": MEAN}), (1, {"hooks/lost_rollouts": COUNTED})],
+        # Rank 0 alone measures responses. Those of an earlier step of rank 1 were rejected, and the total stays.
+        [(0, {"reward/mean": MEAN}), (1, {"hooks/rejected_rollouts": COUNTED})],
         # No rank has responses, so they are not observed.
-        [(0, {"hooks/rejected_rollouts": REJECTED}), (1, {"finite/bad_values": REJECTED})],
+        [(0, {"hooks/lost_rollouts": COUNTED}), (1, {"finite/bad_values": COUNTED})],
     ],
 )
 def test_a_step_whose_responses_are_those_of_all_ranks_that_measure_them_is_whole(records):
