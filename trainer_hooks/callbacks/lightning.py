@@ -12,6 +12,7 @@ from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.microbatches import Microbatches
 from trainer_hooks.callbacks.shared.naming import TRANSFORMERS, canonical
 from trainer_hooks.callbacks.shared.repetitions import remove_repetitions
+from trainer_hooks.errors import RolloutsError
 from trainer_hooks.model_monitors.gradients import norm_of_gradients
 
 __all__ = ["VitalsCallback"]
@@ -115,7 +116,10 @@ class VitalsCallback(Callback):
                 self._losses.append(results["loss"].detach())
         with self._guard:
             if results.get(ROLLOUTS) is not None:
-                self._microbatches.add(results[ROLLOUTS], is_last=is_last)
+                try:
+                    self._microbatches.add(results[ROLLOUTS], is_last=is_last)
+                except RolloutsError as error:
+                    self._monitor.drops.count("rollouts", f"rollouts were left out: {error}")
         if not is_last:
             return
         scalars: dict[str, Any] = {}

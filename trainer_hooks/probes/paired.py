@@ -48,10 +48,13 @@ class Paired:
             read_floats(self.library, "logprobs after", after[0], tokens, "those before"),
             self._entropies("after", after[1], tokens),
         )
-        self.mask = read_booleans(self.library, "mask", mask, tokens, "logprobs")
-        self.correct = read_booleans(self.library, "correct", correct, tokens[:1], "one response")
-        given = None if fresh is None else read_booleans(self.library, "fresh", fresh, tokens[:1], "one response")
-        self.fresh = self.correct | True if given is None else given
+
+        def read(name: str, value: ArrayLike, shape: tuple[int, ...], like: str) -> Array:
+            return read_booleans(self.library, f"{name} of the paired scores", value, shape, like)
+
+        self.mask = read("mask", mask, tokens, "logprobs")
+        self.correct = read("correct", correct, tokens[:1], "one response")
+        self.fresh = self.correct | True if fresh is None else read("fresh", fresh, tokens[:1], "one response")
 
     def _entropies(self, when: str, value: ArrayLike | None, tokens: tuple[int, ...]) -> Array | None:
         return None if value is None else read_floats(self.library, f"entropies {when}", value, tokens, "logprobs")

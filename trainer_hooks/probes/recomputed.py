@@ -46,7 +46,7 @@ class Recomputed:
 
         self.reported = logprobs, read("reported entropies", reported[1])
         self.again = read("recomputed logprobs", again[0]), read("recomputed entropies", again[1])
-        self.mask = read_booleans(self.library, "mask", mask, tokens, "reported logprobs")
+        self.mask = read_booleans(self.library, "mask of the reported scores", mask, tokens, "reported logprobs")
         self.expected_mask = (
             None
             if expected_mask is None

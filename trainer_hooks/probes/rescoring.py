@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from torch import Tensor
 
+from trainer_hooks.errors import RolloutsError
 from trainer_hooks.probes.forward_pass import without_trace
 from trainer_hooks.probes.paired import Paired
 from trainer_hooks.ranks.participation import Unanimity
@@ -77,9 +78,9 @@ class PairedProbe:
             before: The result that ``score`` would return now, where it is known; otherwise ``score`` is called. If it
                 raises, it is called again after the update all the same, because the other ranks make that pass too.
         """
-        known = before
+        known = None
         try:
-            known = before or _score(score)
+            known = _score(score) if before is None else _check_pair("before", before)
         finally:
             self._pending.append(PendingScores(score, known, mask, correct, fresh))
 
@@ -110,4 +111,10 @@ class PairedProbe:
 
 def _score(score: Scorer) -> tuple[Tensor, Tensor | None]:
     with without_trace():
-        return score()
+        return _check_pair("what score returns", score())
+
+
+def _check_pair(name: str, given: tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor | None]:
+    if isinstance(given, tuple | list) and len(given) == 2:  # noqa: PLR2004 - a tensor would be split into its rows
+        return given
+    raise RolloutsError(f"{name} must be a pair: log-probabilities, and entropies or None; got {type(given).__name__}")

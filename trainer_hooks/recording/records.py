@@ -154,7 +154,7 @@ class RecordBuilder:
         try:
             summaries |= finish_summaries(changes)
         except RolloutsError as error:
-            self._count_bad_rollouts(error)
+            self._drops.count_error(error)
             changes = ()
         reduced, signals = self._reduce(rollouts, item.time)
         if item.has_rollouts and not signals:

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 import torch
 from accelerate import Accelerator
@@ -412,15 +414,34 @@ def test_a_first_step_that_is_no_number_is_refused_before_training(optimizer, co
         LoopWatch(optimizer, connect(), first_step=given)
 
 
-def test_contradicting_arrays_to_score_again_are_refused_and_counted(optimizer, connect, collector):
-    """A mask that contains 2s loses only the re-scored pair, which is counted."""
-    given = {"mask": torch.full((1, 1), 2), "correct": torch.ones(1)}
+@pytest.mark.parametrize(
+    ("scores", "mask", "before", "message"),
+    [
+        ((torch.zeros(1, 1), None), 2, None, "mask of the paired scores must hold only 0 and 1, got 2 at"),
+        (
+            torch.zeros(2, 1),
+            1,
+            None,
+            "what score returns must be a pair: log-probabilities, and entropies or None; got",
+        ),
+        ((torch.zeros(1, 1), None), 1, torch.zeros(2, 1), "before must be a pair: .*; got Tensor"),
+    ],
+)
+def test_contradicting_arrays_to_score_again_are_refused_and_counted(
+    optimizer, connect, collector, swallowed, *, scores, mask, before, message
+):
+    """A mask that contains 2s, or scores that are no pair, lose only the re-scored pair; no rollouts are counted."""
     with LoopWatch(optimizer, connect(), probe_every=1) as watch:
-        watch.score_again(lambda: (torch.zeros(1, 1), None), **given)
+        watch.note(rollouts={"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]})
+        watch.score_again(lambda: scores, mask=torch.full((1, 1), mask), correct=torch.ones(1), before=before)
         step(optimizer)
     (record,) = collector.records
-    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    assert record.summaries["hooks/internal_errors"].value() == len(swallowed) > 0
+    assert all(re.match(message, str(error)) for error in swallowed)
+    assert "reward/mean" in record.summaries
+    assert "hooks/rejected_rollouts" not in record.summaries
     assert record.scalars["grad/norm"] == 5
+    swallowed.clear()
 
 
 def test_a_loop_has_its_numbers_computed_again_before_its_step(optimizer, connect, collector):

@@ -56,17 +56,24 @@ def test_shapes_that_contradict_each_other_are_refused():
         Paired((torch.zeros(1, 2), None), (torch.zeros(1, 3), None), **EVERYTHING)
 
 
-def test_a_device_refuses_the_same_arrays_as_the_host_when_they_are_logged(collector, connect):
-    """A mask that contains 2s is refused with the same message; the scalars are sent, and the level is not L4."""
+def test_a_device_refuses_the_same_arrays_as_the_host_when_they_are_logged(collector, connect, swallowed):
+    """A mask that contains 2s is refused with the same message; the scalars are sent, and the level is not L4.
+
+    Nothing is said of rollouts, because scores are none.
+    """
     scores, given = (torch.zeros(1, 2), None), EVERYTHING | {"mask": torch.full((1, 2), 2)}
-    with pytest.raises(RolloutsError, match=r"mask must hold only 0 and 1, got 2 at \[0, 0\]"):
+    with pytest.raises(
+        RolloutsError, match=r"mask of the paired scores must hold only 0 and 1, got 2 at \[0, 0\]"
+    ) as here:
         Paired(scores, scores, **given)
     monitor = connect()
     device = DeviceArrays(torch.device("cpu"))
     monitor.log_step(1, {"loss/policy": 1.0}, paired=[Paired(scores, scores, library=device, **given)])
     assert monitor.flush(PATIENCE_SECONDS)
     (record,) = collector.records
-    assert record.summaries["hooks/rejected_rollouts"].value() == 1
+    assert record.summaries["hooks/internal_errors"].value() == 1
+    assert str(swallowed.pop()) == str(here.value)
+    assert not {"hooks/rejected_rollouts", "hooks/lost_rollouts"} & record.summaries.keys()
     assert not [name for name in record.summaries if name.startswith("displacement/")]
     assert record.scalars == {"loss/policy": 1.0}
     assert collector.batches[-1].capability == "L1"

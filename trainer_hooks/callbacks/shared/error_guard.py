@@ -3,18 +3,13 @@
 from types import TracebackType
 
 from trainer_hooks.delivery import DropCounter
-from trainer_hooks.errors import RolloutsError
 from trainer_hooks.monitor import Monitor
 
 __all__ = ["Guard"]
 
 
 class Guard:
-    """Context manager that swallows any exception, counts it, and logs at most one a minute.
-
-    Token arrays that contradict each other are the caller's error, and are counted as rejected rollouts; every other
-    exception is counted as an internal error.
-    """
+    """Context manager that swallows any exception, counts it as an internal error, and logs at most one a minute."""
 
     def __init__(self) -> None:
         self._drops = DropCounter()
@@ -36,7 +31,4 @@ class Guard:
 
     def count(self, error: Exception) -> None:
         """Count an error that was caught elsewhere, as if it had been raised in the block."""
-        if isinstance(error, RolloutsError):
-            self._drops.count("rollouts", f"rollouts were left out: {error}")
-        else:
-            self._drops.count_error(error)
+        self._drops.count_error(error)
