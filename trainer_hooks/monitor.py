@@ -226,11 +226,11 @@ class Monitor:
             if actions:
                 self._requests.add_reports(actions)
             number = whole_step(step)
-            given: dict[str, Any] = {**scalars} if scalars else {}
+            given = self._reader.copy_scalars(scalars) if scalars is not None else {}
             if grad_norm is not None:
                 given["grad/norm"] = grad_norm
             now = self._clock()
-            scored: list[Paired | Recomputed] = [*(paired or ()), *(recomputed or ())]
+            scored = self._reader.list_scores(paired, recomputed) if paired or recomputed else []
             numbers, tokens, changes = self._reader.read(given, rollouts, scored, now)
             seconds = self._blocking_seconds
             reports = self._requests.take_reports()

@@ -1,5 +1,6 @@
 import argparse
 import math
+import re
 import sys
 from collections import UserDict
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import trainer_hooks
 from tests.live import PATIENCE_SECONDS
 from trainer_hooks.delivery import RecordQueue
 from trainer_hooks.delivery.http import HttpTransport
+from trainer_hooks.probes.paired import Paired
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.wire import HIDDEN, ActionReport, ActionRequest, AlertNotice, Receipt, decode_record
 
@@ -330,6 +332,31 @@ def test_contradicting_rollouts_cost_only_themselves(collector, connect):
         assert ("hooks/lost_rollouts" in record.summaries) is is_marked
 
 
+ONE_RESPONSE = {"logprobs": [[-1.0]], "mask": [[1]], "rewards": [1.0]}
+PAIR = Paired(([[-1.0]], None), ([[-1.0]], None), mask=[[1]], correct=[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "lost", "message"),
+    [
+        ({"rollouts": [[[-1.0]], [[1]], [1.0]]}, "reward/mean", "rollouts must be a mapping of .*, got list"),
+        ({"scalars": [0.5]}, "x", "scalars must be a mapping of names to numbers, got <class 'list'>"),
+        ({"paired": PAIR}, None, "paired must be a list of Paired, and .*not Paired"),
+        ({"recomputed": 5}, None, "recomputed one of Recomputed: .*not int"),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_costs_only_itself(collector, connect, caplog, swallowed, *, given, lost, message):
+    """The rest of the step is sent, and the log names the argument and what it must be."""
+    monitor = connect()
+    monitor.log_step(1, **{"scalars": {"x": 1.0}, "rollouts": ONE_RESPONSE} | given)
+    assert monitor.flush(PATIENCE_SECONDS)
+    (record,) = collector.records
+    assert {"x", "reward/mean"} - (record.scalars.keys() | record.summaries.keys()) == ({lost} if lost else set())
+    assert re.search(message, caplog.text)
+    assert len(caplog.messages) == 1
+    swallowed.clear()
+
+
 def test_our_own_cost_and_losses_are_signals(collector, connect):
     """Every record has the number of dropped records so far and the time that the previous step cost."""
     monitor = connect()
@@ -363,7 +390,7 @@ def test_any_timeout_of_flush_is_accepted(collector, connect, seconds):
     assert len(collector.records) == 1
 
 
-@pytest.mark.parametrize("step", [4.5, np.float32(4.5), float("nan"), float("inf")])
+@pytest.mark.parametrize("step", [4.5, np.float32(4.5), float("nan"), float("inf"), None, {"x": 1.0}])
 def test_a_step_that_is_not_whole_is_dropped_and_counted(step, collector, connect, swallowed, caplog):
     """A share of an epoch would put the numbers of many steps into one; 5.0 is whole."""
     monitor = connect()

@@ -51,6 +51,25 @@ class InputReader:
         self._pool = CopyPool()
         self._familiar = FamiliarTokens()
 
+    def copy_scalars(self, scalars: Mapping[str, SupportsFloat]) -> dict[str, Any]:
+        """Copy the numbers; what maps no names to numbers is counted, and the rest of the step goes out."""
+        try:
+            return {**scalars}
+        except Exception as error:  # noqa: BLE001 - whatever an object of the user's raises
+            given = describe_object(type(scalars))
+            detail = f"scalars must be a mapping of names to numbers, got {given}: {describe_error(error)}"
+            self._drops.count("scalars", detail)
+            return {}
+
+    def list_scores(self, paired: Sequence[Paired], recomputed: Sequence[Recomputed]) -> list[Paired | Recomputed]:
+        """Return the scores of a step in one list; if one of the two is no list, both are left out and counted."""
+        try:
+            return [*(paired or ()), *(recomputed or ())]
+        except TypeError as error:
+            rule = "paired must be a list of Paired, and recomputed one of Recomputed"
+            self._drops.count_error(TypeError(f"{rule}: {error}"))
+            return []
+
     def read(
         self,
         scalars: dict[str, SupportsFloat],
@@ -113,6 +132,11 @@ class InputReader:
     def _read_tokens(self, rollouts: Rollouts | Mapping[str, Any], now: float) -> Tokens:
         """Copy arrays in memory, and reduce arrays on a device."""
         if not isinstance(rollouts, Rollouts):
+            if not hasattr(rollouts, "items"):
+                given = type(rollouts).__name__
+                raise RolloutsError(
+                    f"rollouts must be a mapping of the arguments of Rollouts, or Rollouts, got {given}"
+                )
             library = rollouts.get("library") or library_of(rollouts.get("logprobs"))
             if library.is_host:
                 return self._pool.copy(rollouts)

@@ -79,7 +79,7 @@ def whole_step(step: float | str) -> int:
     """
     try:
         number = int(step)
-    except (OverflowError, ValueError):  # infinite, or NaN
+    except (OverflowError, TypeError, ValueError):  # infinite, NaN, or no number
         number = None
     if number is None or (number != step and not isinstance(step, str)):
         raise ValueError(f"step must be a whole number, got {describe_object(step)}")
