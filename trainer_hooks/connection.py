@@ -10,7 +10,7 @@ from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.launch.run_config import plain_config
 from trainer_hooks.monitor import Monitor, NullMonitor
 from trainer_hooks.settings import ConnectionSettings
-from trainer_hooks.text_safety import printable
+from trainer_hooks.text_safety import describe_object, printable
 from trainer_hooks.wire import LONGEST_NAME_CHARS, AlertNotice
 
 __all__ = ["connect"]
@@ -73,6 +73,9 @@ def connect(
         raise ConfigurationError(
             f"actions must be an ActionPolicy, got {actions!r}; use trainer_hooks.actions.ActionPolicy(rules)"
         )
+    for name, function in (("on_alert", on_alert), ("redact", redact)):
+        if function is not None and not callable(function):
+            raise ConfigurationError(f"{name} must be a function, got {describe_object(function)}")
     if inspect.iscoroutinefunction(on_alert):
         raise ConfigurationError(
             "on_alert must be a plain function, got an async one, which nothing would await; let a plain function pass "

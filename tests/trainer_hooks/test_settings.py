@@ -214,3 +214,10 @@ def test_on_alert_must_be_a_plain_function():
 
     with pytest.raises(ConfigurationError, match="on_alert must be a plain function"):
         trainer_hooks.connect("http://127.0.0.1:1", on_alert=page)
+
+
+@pytest.mark.parametrize("name", ["on_alert", "redact"])
+def test_what_is_called_later_must_be_a_function(name):
+    """Otherwise the mistake would show at the first alert, whose only notice would be lost."""
+    with pytest.raises(ConfigurationError, match=f"{name} must be a function, got 'slack'"):
+        trainer_hooks.connect("http://127.0.0.1:1", **{name: "slack"})
