@@ -225,16 +225,22 @@ def spool_dir(environ: Mapping[str, str] | None = None) -> Path | None:
 
     Returns:
         The folder, which need not exist; None for a user without a home directory. The path is absolute, because the
-        script may change its working directory.
+        script may change its working directory, unless that was removed.
     """
     environ = os.environ if environ is None else environ
     if environ.get("RLVITALS_SPOOL_DIR"):
-        return Path(environ["RLVITALS_SPOOL_DIR"]).absolute()
+        return _absolute(Path(environ["RLVITALS_SPOOL_DIR"]))
     try:
         cache = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
         return None
-    return (cache / "rlvitals" / "spool").absolute()
+    return _absolute(cache / "rlvitals" / "spool")
+
+
+def _absolute(path: Path) -> Path:
+    with suppress(OSError):  # there is no working directory; no folder can be made in it either, which is reported then
+        return path.absolute()
+    return path
 
 
 def _check_url(url: str) -> str:

@@ -193,6 +193,22 @@ def test_a_spool_that_cannot_be_made_is_refused_if_it_is_the_only_place_for_reco
     trainer_hooks.connect(run="r").close()
 
 
+def test_a_spool_in_a_working_directory_that_was_removed_is_refused_only_if_it_is_needed(
+    tmp_path, monkeypatch, collector, caplog
+):
+    """With an address the records stay in memory, as with any other folder that cannot be made."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setenv("RLVITALS_SPOOL_DIR", "spool")
+    with pytest.raises(ConfigurationError, match=r"RLVITALS_SPOOL_DIR must be a writable folder .*'spool'"):
+        trainer_hooks.connect(run="r")
+    with trainer_hooks.connect(collector.url, run="r") as monitor:
+        monitor.log_step(1, {"x": 1.0})
+    assert [record.scalars for record in collector.records] == [{"x": 1.0}]
+    assert "records are kept only in memory, because the spool fails" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["RLVITALS_SPOOL_DIR", "XDG_CACHE_HOME"])
 def test_the_spool_stays_where_it_is_when_the_script_changes_its_folder(tmp_path, monkeypatch, name):
     """Batches would be sought in another folder, and counted as lost."""
