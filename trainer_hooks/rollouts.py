@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf, nan
 from sys import getsizeof
-from typing import Literal
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -121,7 +121,7 @@ class Rollouts:
         tool_calls_empty: ArrayLike | None = None,
         truncated: ArrayLike | None = None,
         trained: bool | None = None,
-        clip_range: float | tuple[float, float] | None = None,
+        clip_range: float | Sequence[float] | None = None,
         control_ids: Sequence[int] | None = None,
         first_feedback: ArrayLike | None = None,
         texts: Sequence[str] | None = None,
@@ -161,6 +161,8 @@ class Rollouts:
         self.trained = trained
         self.clip_range = _clip_range(clip_range)
         self.control_ids = read_control_ids(control_ids)
+        if texts is not None and not hasattr(texts, "__iter__"):
+            raise RolloutsError(f"texts must be a list of one text a response, got {describe_object(texts)}")
         self.texts = None if texts is None else tuple(texts)
         self.vocabulary = vocabulary
         self.decode = decode
@@ -297,12 +299,15 @@ def read_control_ids(value: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(read_integers(HOST, "control_ids", given, (length,), "one list").tolist())
 
 
-def _clip_range(value: float | tuple[float, float] | None) -> tuple[float, float] | None:
+def _clip_range(value: float | Sequence[float] | None) -> tuple[float, float] | None:
     if value is None:
         return None
     low = high = nan
+    # A configuration file gives a list of the two.
+    is_pair = getattr(value, "ndim", 0) == 1 or (isinstance(value, Sequence) and not isinstance(value, str))
     with suppress(TypeError, ValueError, OverflowError):
-        low, high = map(float, value if isinstance(value, tuple) else (value, value))
+        pair: Any = value if is_pair else (value, value)
+        low, high = map(float, pair)
     if not (0 < low < 1 and high > 0):
         raise RolloutsError(
             f"clip_range must be ε or (ε_low, ε_high) with 0 < ε_low < 1 and ε_high > 0, got {describe_object(value)}"

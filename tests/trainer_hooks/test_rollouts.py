@@ -23,6 +23,12 @@ def test_control_ids_are_integers_whatever_holds_them(kind):
     assert summarise(rollouts(token_ids=ids, control_ids=kind([])))["control/share"].value() == 0
 
 
+@pytest.mark.parametrize("kind", [tuple, list, np.array, torch.tensor])
+def test_the_two_bounds_of_a_clip_range_may_be_in_any_sequence(kind):
+    """A configuration file gives a list of them."""
+    assert rollouts(clip_range=kind([0.25, 0.5])).clip_range == (0.25, 0.5)
+
+
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
 def test_the_rewards_of_a_verifier_may_be_booleans(kind):
     """True and False count as 1 and 0; log-probabilities that are booleans are a mask that was mistaken for them."""
@@ -61,6 +67,7 @@ def test_the_rewards_of_a_verifier_may_be_booleans(kind):
             r"tool_calls_empty must be between .*, got 1 at \[0\]",
         ),
         ({"tool_calls": [0, 1], "tool_calls_empty": [0, 1]}, "tool_calls_empty needs tool_calls_valid, got none"),
+        ({"texts": 3}, "texts must be a list of one text a response, got 3"),
         ({"texts": ["one"]}, r"texts must hold one text a response \(2\), got 1"),
         ({"clip_range": 0.0}, "clip_range must be ε or"),
     ],

@@ -79,7 +79,8 @@ class CopyPool:
         size = total = 0
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
-                others[name] = tuple(value) if value is not None and name in LISTS else value
+                # `Rollouts` refuses by its name what is no list.
+                others[name] = tuple(value) if name in LISTS and hasattr(value, "__iter__") else value
                 total += _held_bytes(name, others[name])
                 continue
             array = value if type(value) is np.ndarray else HOST.convert(name, value)

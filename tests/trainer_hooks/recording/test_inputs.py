@@ -54,6 +54,8 @@ def test_responses_are_sampled_after_the_interval_only(collector, connect, monke
         ({"mask": np.array([[None] * 512] * 64)}, "mask must hold booleans, got dtype object"),
         ({"rewards": np.ma.array(np.ones(64), mask=np.arange(64) == 3)}, "rewards must have no masked element"),
         ({"control_ids": [1, None]}, "control_ids must hold integers, got dtype object"),
+        ({"control_ids": 7}, "control_ids must be one list of integers, got 7"),
+        ({"texts": 3}, "texts must be a list of one text a response, got 3"),
         ({"control_ids": torch.ones(1, 2)}, "control_ids must hold integers"),
         ({"reward": np.ones(64)}, "unexpected keyword argument 'reward'"),
         ({"logprobs": None}, "logprobs must"),

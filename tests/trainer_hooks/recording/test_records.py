@@ -237,10 +237,10 @@ def test_a_scalar_of_the_name_of_a_signal_is_left_out():
         ARRAYS | {"mask": [[1, 1, 1], [1, 0, 0]]},
         ARRAYS | {"nonsense": [1.0]},
         ARRAYS | {"clip_range": (0.1, 0.2, 0.3)},
-        ARRAYS | {"clip_range": np.array([0.1, 0.2])},
+        ARRAYS | {"clip_range": np.array([[0.1, 0.2]])},
         ARRAYS | {"clip_range": "wide"},
     ],
-    ids=["value", "shape", "name", "three bounds", "bounds in an array", "text"],
+    ids=["value", "shape", "name", "three bounds", "bounds in a matrix", "text"],
 )
 def test_arrays_that_contradict_each_other_cost_only_themselves(arrays):
     """The scalars are encoded, and the record counts the arrays that were left out."""
