@@ -174,8 +174,8 @@ def test_a_row_of_action_tokens_only_is_one_action():
     assert llds_loss(new, old, every, advantages, gate="action") == llds_loss(new, old, every, advantages)
 
 
-def test_shapes_that_do_not_belong_together_are_named():
-    """The message names the wrong array and the needed shape."""
+def test_arrays_that_do_not_belong_together_are_named():
+    """The message names the wrong array and the needed shape or kind; the attention mask of a tokenizer is int64."""
     new, old, mask, advantages, _ = arrays(8)
     with pytest.raises(ValueError, match=r"old_logprobs must have the shape of logprobs \(5, 13\), got \(5, 12\)"):
         llds_loss(new, old[:, 1:], mask, advantages)
@@ -183,6 +183,8 @@ def test_shapes_that_do_not_belong_together_are_named():
         llds_loss(new, old, mask, advantages[:, None])
     with pytest.raises(ValueError, match="logprobs must have shape"):
         llds_loss(new[0], old[0], mask[0], advantages)
+    with pytest.raises(ValueError, match=r"mask must be boolean, got torch.int64; pass mask.bool\(\)"):
+        llds_loss(new, old, mask.long(), advantages)
     with pytest.raises(ValueError, match="gate must be"):
         llds_loss(new, old, mask, advantages, gate="turn")
 
