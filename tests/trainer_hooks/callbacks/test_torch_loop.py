@@ -407,11 +407,18 @@ def test_notes_and_numbers_that_cannot_be_read_raise_nothing_into_a_loop(optimiz
     swallowed.clear()
 
 
-@pytest.mark.parametrize("given", [None, "first", Unreadable()])
-def test_a_first_step_that_is_no_number_is_refused_before_training(optimizer, connect, given):
-    """Otherwise the first step of the optimiser would raise."""
-    with pytest.raises(ConfigurationError, match="first_step must be an integer, got "):
+@pytest.mark.parametrize("given", [None, "first", 1.5, -1, Unreadable()])
+def test_a_first_step_that_is_no_step_is_refused_before_training(optimizer, connect, given):
+    """Otherwise the first step of the optimiser would raise, or the steps would be dropped or wrong."""
+    with pytest.raises(ConfigurationError, match="first_step must be an integer from 0 on, got "):
         LoopWatch(optimizer, connect(), first_step=given)
+
+
+def test_a_monitor_that_is_none_is_refused(optimizer, connect):
+    """An address is no monitor, and the two arguments are easily swapped."""
+    for arguments, given in (((optimizer, "http://127.0.0.1:1"), "str"), ((connect(), optimizer), "SGD")):
+        with pytest.raises(ConfigurationError, match=f"monitor must be what .* returns, got {given}"):
+            LoopWatch(*arguments)
 
 
 @pytest.mark.parametrize(

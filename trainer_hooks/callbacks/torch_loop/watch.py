@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, SupportsFloat, SupportsInt
+from typing import Any, Self, SupportsFloat
 
 import torch
 
@@ -18,6 +18,7 @@ from trainer_hooks.probes.paired import Paired
 from trainer_hooks.probes.recomputation import Forward, RecomputationProbe, ReportedResponses
 from trainer_hooks.probes.recomputed import Recomputed
 from trainer_hooks.probes.rescoring import PairedProbe, Scorer
+from trainer_hooks.recording.records import whole_step
 from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import ActionReport
 
@@ -54,8 +55,8 @@ class LoopWatch:
             on every rank, likewise.
 
     Raises:
-        ConfigurationError: If the model monitors have no model, ``optimizer`` is no torch optimiser, or ``first_step``
-            is no number.
+        ConfigurationError: If the model monitors have no model, ``optimizer`` is no torch optimiser, ``monitor`` no
+            monitor, or ``first_step`` no step.
     """
 
     def __init__(
@@ -68,6 +69,9 @@ class LoopWatch:
         probe_every: int | None = None,
         recompute_every: int | None = None,
     ) -> None:
+        if not hasattr(monitor, "log_step"):
+            given = type(monitor).__name__
+            raise ConfigurationError(f"monitor must be what trainer_hooks.connect returns, got {given}")
         self._probe = PairedProbe(probe_every) if probe_every else None
         self._recomputation = (
             RecomputationProbe(recompute_every, on_error=monitor.drops.count_error) if recompute_every else None
@@ -258,11 +262,11 @@ class LoopWatch:
                 self._model_monitors.begin_step(self._step)
 
 
-def _read_first_step(given: SupportsInt) -> int:
+def _read_first_step(given: float) -> int:
     try:
-        return int(given)
+        return whole_step(given)
     except Exception as error:  # whatever an object of the user's raises
-        raise ConfigurationError(f"first_step must be an integer, got {describe_object(given)}") from error
+        raise ConfigurationError(f"first_step must be an integer from 0 on, got {describe_object(given)}") from error
 
 
 def _unwrap(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
