@@ -158,9 +158,14 @@ class Monitor:
             self._processor.start()
         except RuntimeError as error:
             self._is_silent = True
-            self.drops.warn("thread", f"NOTHING IS RECORDED: {error}; raise the limit of threads and start again")
+            advice = "if the process has as many threads as it may have, raise the limit and start again"
+            self.drops.warn("thread", f"NOTHING IS RECORDED: {error}; {advice}")
             return
         self._exit.register()
+
+    def __repr__(self) -> str:
+        """Name the run, whose name may have been made: a notebook shows this of a cell that ends with the monitor."""
+        return f"<{type(self).__name__} of run {self.run!r}, phase {self.phase}>"
 
     @property
     def run(self) -> str:
@@ -389,6 +394,10 @@ class NullMonitor(Monitor):
     def __reduce__(self) -> "tuple[type[Monitor], tuple[str]]":
         """Become the same in another process."""
         return NullMonitor, (self._why_silent,)
+
+    def __repr__(self) -> str:
+        """Say that nothing is recorded."""
+        return "<NullMonitor: records nothing>"
 
     def start(self) -> None:
         """Do nothing."""

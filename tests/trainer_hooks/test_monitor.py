@@ -40,6 +40,7 @@ def test_the_run_appears_before_its_first_step(collector, connect):
     """A heartbeat introduces the run with its configuration; later batches do not repeat it."""
     monitor = connect(config={"seed": 3})
     collector.wait_for(lambda seen: bool(seen.batches))
+    assert repr(monitor).startswith(f"<Monitor of run '{collector.batches[0].run}', phase ")
     for step in (1, 2):
         monitor.log_step(step, {"x": 1.0})
         assert monitor.flush(PATIENCE_SECONDS)
@@ -303,6 +304,7 @@ def test_without_an_address_nothing_happens():
     with trainer_hooks.connect() as monitor:
         monitor.log_step(1, {"x": object()}, rollouts="nonsense")
         assert isinstance(monitor, trainer_hooks.NullMonitor)
+        assert repr(monitor) == "<NullMonitor: records nothing>"
         assert monitor.phase == "unknown"
         assert monitor.flush(PATIENCE_SECONDS)
 
