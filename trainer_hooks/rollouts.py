@@ -158,6 +158,10 @@ class Rollouts:
         self.tool_calls_empty = self._response_integers("tool_calls_empty", tool_calls_empty)
         self.first_feedback = self._response_integers("first_feedback", first_feedback)
         self.truncated = self._response_booleans("truncated", truncated)
+        if isinstance(trained, str | list | tuple) or getattr(trained, "ndim", None):
+            raise RolloutsError(
+                f"trained must be True, False or None for all responses, got {describe_object(trained)}"
+            )
         self.trained = trained
         self.clip_range = _clip_range(clip_range)
         self.control_ids = read_control_ids(control_ids)

@@ -69,6 +69,8 @@ def test_the_rewards_of_a_verifier_may_be_booleans(kind):
         ({"tool_calls": [0, 1], "tool_calls_empty": [0, 1]}, "tool_calls_empty needs tool_calls_valid, got none"),
         ({"texts": 3}, "texts must be a list of one text a response, got 3"),
         ({"texts": ["one"]}, r"texts must hold one text a response \(2\), got 1"),
+        ({"trained": "no"}, "trained must be True, False or None for all responses, got 'no'"),
+        ({"trained": np.array([True, False])}, "trained must be True, False or None for all responses, got array"),
         ({"clip_range": 0.0}, "clip_range must be ε or"),
     ],
 )
