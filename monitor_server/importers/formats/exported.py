@@ -87,6 +87,8 @@ def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row
         place, row = f"line {position.line + 1}", _object(line)
         if row is None:
             report.add_problem(path, place, "it is no JSON object")
+            if QUOTED_KEY in line:  # the export was cut within this line, and another one was appended to it
+                break
         elif END_KEY in row:
             return
         elif "signals" in row and (step := _read_step(path, place, row, report)) is not None:
@@ -98,14 +100,15 @@ def _read_lines(path: Path, start: Position, report: ReadReport) -> Iterator[Row
 def _require_whole(path: Path, heading: Mapping[str, Any], following: Mapping[str, Any], last: int) -> None:
     """Raise an error if a run was cut: its lines end, and neither the end nor a later run of its export follows.
 
-    A run without a place is of an older collector, which wrote no end.
+    A file from which people have taken runs or lines looks the same, so the error says how such a file is read. A run
+    without a place is of an older collector, which wrote no end.
     """
     place, next_place = (value if isinstance(value := each.get("place"), int) else 0 for each in (heading, following))
     if place and next_place <= place:
         raise LogError(
-            f"{path} must hold the whole run {printable(str(heading.get('run')), longest=60)!r}: it was cut after line "
-            f"{last:,}, where neither a later run of the export nor its last line, with {END_KEY}, follows; export it "
-            "again"
+            f"{path} must hold the whole run {printable(str(heading.get('run')), longest=60)!r}: after line {last:,}, "
+            "neither a later run of the same export nor its last line follows, so it was cut or edited; export it "
+            f'again, or add the line {{"{END_KEY}": 1}} after it to read the run as it is'
         )
 
 

@@ -80,10 +80,21 @@ def test_a_run_that_was_cut_is_refused_and_the_whole_ones_are_read(tmp_path):
     assert read(*first, *second, end) == {"a": [1, 2], "b": [3]}
     cut = read(*first, *second)
     assert cut["a"] == [1, 2]
-    assert "runs.jsonl must hold the whole run 'b': it was cut after line 5" in cut["b"]
-    assert "the whole run 'a': it was cut after line 2" in read(*first[:2])["a"]
-    assert "the whole run 'a': it was cut after line 2" in read(*first[:2], second[0] | {"place": 1}, step(3), end)["a"]
+    assert "runs.jsonl must hold the whole run 'b': after line 5, neither" in cut["b"]
+    assert "the whole run 'a': after line 2, neither" in read(*first[:2])["a"]
+    assert "the whole run 'a': after line 2, neither" in read(*first[:2], second[0] | {"place": 1}, step(3), end)["a"]
     assert read(*first, is_growing=True) == {"a": [1, 2]}
+    assert read(*second, end, *first, {"rlvitals_export_end": 1}) == {"b": [3], "a": [1, 2]}  # as the error advises
+
+
+def test_an_export_that_was_appended_to_a_cut_one_is_not_read_as_its_rest(tmp_path):
+    """A download that broke off within a line and was repeated into the same file holds two beginnings of runs."""
+    whole = b"".join(json.dumps(row).encode() + b"\n" for row in (HEADING | {"place": 1}, step(1), step(2)))
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(whole[:-9] + whole + b'{"rlvitals_export_end": 1}\n')
+    (log,) = find_logs([file])
+    with pytest.raises(LogError, match="the whole run 'a': after line 3, neither"):
+        list(log.read(ReadReport()))
 
 
 def test_an_export_of_a_later_version_is_refused(tmp_path):
