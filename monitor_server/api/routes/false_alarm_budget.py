@@ -3,7 +3,7 @@
 import msgspec
 from fastapi import APIRouter
 
-from monitor_server.api.dependencies import Reading, Serving, require_run
+from monitor_server.api.dependencies import Reading, require_run
 from monitor_server.api.error_handlers import NOT_FOUND
 from monitor_server.api.schemas.false_alarm_budget import WarrantyItem
 from monitor_server.api.schemas.saved_detection import decode_part
@@ -29,14 +29,10 @@ class _SavedBudgetState(msgspec.Struct, frozen=True):
 
 
 _DECODER = msgspec.msgpack.Decoder(_SavedBudgetState)
-LAPSED = (
-    "not in force: this collector was started with another budget or with none, which holds from the next step of the "
-    "run; until its newest step it was "
-)
 
 
 @router.get("/{run_id}/warranty", responses=NOT_FOUND)
-def warranty(run_id: str, reading: Reading, collector: Serving) -> WarrantyItem | None:
+def warranty(run_id: str, reading: Reading) -> WarrantyItem | None:
     """Return the budget of false pages of this run, and the spent part, after the newest processed step.
 
     The answer is null if no budget is stated, before the first step, and if the saved state of detection is damaged.
@@ -48,12 +44,9 @@ def warranty(run_id: str, reading: Reading, collector: Serving) -> WarrantyItem 
     if budget is None:
         return None
     stated = budget.warranty
-    row = reading.runs.row(run_id)
-    has_ended = row is not None and row["ended"] is not None
-    is_kept = has_ended or collector.calibration.warranty == stated
     return WarrantyItem(
-        is_in_force=stated.is_in_force and is_kept,
-        promise=stated.describe() if is_kept else LAPSED + stated.describe(),
+        is_in_force=stated.is_in_force,
+        promise=stated.describe(),
         steps_per_page=stated.steps_per_page,
         healthy_runs=stated.runs,
         healthy_steps=stated.steps,

@@ -11,8 +11,7 @@ class WarrantyItem(Schema):
     """A run's warranty, and the part of its false-alarm budget that is spent."""
 
     is_in_force: bool = Field(
-        description="False if there are too few healthy runs, so that every page opens, and in a run that has not "
-        "ended, if this collector was started with another budget or with none; then nothing is promised"
+        description="False if there are too few healthy runs; then every page opens, and nothing is promised"
     )
     promise: str = Field(description="The promise in words, or the data that is missing for one")
     steps_per_page: float = Field(

@@ -76,6 +76,6 @@ def _cells(listed: Any, ledger: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - 
         ledger["pages_opened"],
         f"{ledger['pages_allowed']:.3g}" if is_in_force else "all",
         ledger["steps_held_back"],
-        "run too long" if ledger["is_longer"] and is_in_force else "yes" if is_in_force else "no",
+        "run too long" if ledger["is_longer"] and is_in_force else "yes" if is_in_force else "not yet",
         listed["id"],
     ]
