@@ -19,6 +19,7 @@ from monitor_server.step_processing.steps import budget
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.databases import sqlite_only
 from tests.live import PATIENCE_SECONDS, eventually
+from tests.monitor_server.conftest import StepClock
 from tests.monitor_server.interrupted_stores import Between
 
 
@@ -244,18 +245,31 @@ def test_nobody_waits_after_a_wait_in_vain_until_there_is_nothing_left_to_do(pro
     assert not projector.is_near(run_id, end + 65, within=64)
 
 
-def test_nobody_waits_while_other_runs_wait_and_the_projector_is_busy(store, scripted, clock):
+def test_nobody_waits_while_other_runs_wait_and_the_projector_is_busy(store, scripted, clock, append):
     """Senders that wait for each other's verdicts would send no faster than the detectors work."""
-    settings, busy = Settings(), BusyShare()
-    projection = Projection(Tracker(scripted), settings=settings, clock=clock)
-    waiting = Projector(store, projection, settings=settings, clock=clock, publish=lambda _: None, busy_share=busy)
-    waiting.notify(["this", "other"])
-    assert waiting.is_near("this", 1, within=64)
-    busy.note(60.0, is_working=True)
-    assert not waiting.is_near("this", 1, within=64)
-    alone = Projector(store, projection, settings=settings, clock=clock, publish=lambda _: None, busy_share=busy)
-    alone.notify(["this"])
-    assert alone.is_near("this", 1, within=64)
+    settings, seconds = Settings(), StepClock()
+
+    class Slow(scripted):
+        def update(self, observation):
+            seconds.now += 60.0
+            return super().update(observation)
+
+    def make():
+        projection = Projection(Tracker(Slow), settings=settings, clock=clock)
+        options = {"busy_share": BusyShare(), "monotonic": seconds}
+        return Projector(store, projection, settings=settings, clock=clock, publish=lambda _: None, **options)
+
+    idle, busy = make(), make()
+    idle.notify(["this", "other"])
+    assert idle.is_near("this", 1, within=64)
+    run_id = append(records=[{"step": 1}])
+    busy.start()
+    eventually(lambda: busy.known_verdict(run_id) is not None)
+    busy.stop()
+    busy.notify(["this"])
+    assert busy.is_near("this", 1, within=64)
+    busy.notify(["other"])
+    assert not busy.is_near("this", 1, within=64)
 
 
 def test_nobody_waits_for_the_verdict_of_another_collector(store, scripted, clock, append):
