@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +24,7 @@ __all__ = ["router"]
 router = APIRouter()
 
 LONGEST_SCRAPE_SECONDS: Final = 30.0  # Prometheus waits for ten seconds by default
+ACCEPTED_GZIP: Final = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))", re.IGNORECASE)
 METRICS_LEVEL: Final = 1  # of gzip: a seventh of the bytes; the default level takes three times as long for an eighth
 
 
@@ -61,7 +63,7 @@ async def metrics(request: Request, collector: Serving) -> Response:
     if text is None:
         raise Unavailable(f"the metrics were not read within {LONGEST_SCRAPE_SECONDS:g} s; send again later")
     headers = {"Vary": "Accept-Encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
+    if ACCEPTED_GZIP.search(request.headers.get("accept-encoding", "")):
         headers["Content-Encoding"] = "gzip"
         text = await asyncio.to_thread(gzip.compress, text, METRICS_LEVEL, mtime=0)
     return Response(text, media_type=CONTENT_TYPE, headers=headers)

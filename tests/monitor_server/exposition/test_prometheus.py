@@ -59,6 +59,8 @@ def test_a_live_run_is_exposed_with_phase_signals_and_alerts(live, clock):
     squeezed = live.pool.request("GET", f"{live.url}/metrics", headers={"Accept-Encoding": "gzip"})
     assert squeezed.headers["Content-Encoding"] == "gzip"
     assert 'rlvitals_signal{project="p",run="r",signal="warn"} 1.5' in squeezed.data.decode()
+    refused = live.pool.request("GET", f"{live.url}/metrics", headers={"Accept-Encoding": "gzip;q=0, br"})
+    assert "Content-Encoding" not in refused.headers
 
 
 def test_the_series_of_an_ended_run_go_away(live):
