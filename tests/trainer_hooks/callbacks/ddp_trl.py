@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import tiny_trl
+from transformers import TrainerCallback
 
 from trainer_hooks.callbacks.trl import VitalsCallback
 from trainer_hooks.reference.distributed import SINGLE_PROCESS
@@ -15,6 +16,12 @@ def main(folder, url=None):
     callbacks = [VitalsCallback(url=url, run="ddp")] if url else []
     options = {"num_iterations": 2, "per_device_train_batch_size": 2, "eval_on_start": True}
     trainer = tiny_trl.trainer(folder, callbacks, **options)
+
+    class LogsWords(TrainerCallback):
+        def on_train_begin(self, *_, **__):
+            trainer.log({"note": "no number"})
+
+    trainer.add_callback(LogsWords())
     trainer.train()
     rank = trainer.accelerator.process_index
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]

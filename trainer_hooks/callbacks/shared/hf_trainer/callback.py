@@ -217,20 +217,17 @@ class StreamingCallback(TrainerCallback):
         """
         with self._guard:
             logs = {name: value for name, value in (kwargs.get("logs") or {}).items() if name not in IGNORED}
+            is_first = state.is_world_process_zero
             # Only the summary at the end of a training has this number.
-            if self._monitor is None or "total_flos" in logs:
-                return
-            if not state.is_world_process_zero:
-                # The collector waits for every rank at a step that one has sent, and a training has no step 0.
-                if logs and state.global_step == 0:
-                    self._monitor.log_step(0)
+            if self._monitor is None or "total_flos" in logs or not (is_first or state.global_step == 0):
                 return
             capture = self._capture
             found = capture.logged_numbers(logs) if capture else canonical(logs, TRANSFORMERS, prefix=self.library)
             if capture is not None and not self._has_begun and state.global_step > 0:
                 self._held |= found
             elif found:
-                self._monitor.log_step(state.global_step, found)
+                # The collector waits for every rank at a step that one has sent, and a training has no step 0.
+                self._monitor.log_step(state.global_step, found if is_first else None)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Record a checkpoint that training may be resumed from."""
