@@ -21,7 +21,7 @@ __all__ = ["LABELS", "ResponseLabels"]
 logger = logging.getLogger("trainer_hooks")
 
 LABELS = IDS, REWARDS = "rlvitals_ids", "rlvitals_rewards"
-UID, GROUP, ZERO_STD, CALLS, VALID, EMPTY = range(6)
+UID, GROUP, ZERO_STD, CLIPPED, CALLS, VALID, EMPTY = range(7)
 REWARD, CORRECT = range(2)
 GROUP_SHARES = ("reward/zero_std_frac", "reward/all_correct_frac", "reward/all_wrong_frac")
 # The mean of equal rewards may differ from them by rounding, a relative 1e-7. GRPO divides this difference by 1e-4.
@@ -49,8 +49,6 @@ class ResponseLabels:
         self._columns: list[dict[str, Tensor]] = []
         self._tokens: list[Sequence[int]] = []  # of the responses that have labels, where TRL names them
         self._trained: set[int] = set()
-        # Whether RLOO has clipped a reward, on any rank. It trains on clipped rewards, and logs them as they were.
-        self._has_clipped = False
 
     def begin_step(self) -> None:
         """Forget the groups of the last step."""
@@ -90,7 +88,8 @@ class ResponseLabels:
         size = trainer.num_generations
         clip = getattr(trainer, "reward_clip_range", None)
         compared = weighted.clamp(*clip) if clip else weighted
-        self._has_clipped |= bool(((compared != weighted) & ~weighted.isnan()).any())
+        # RLOO trains on clipped rewards, and logs them as they were.
+        is_clipped = ((compared != weighted) & ~weighted.isnan()).tolist()
         # Like TRL, leave out responses that no function scored; a group without any other has no deviation.
         lowest = compared.nan_to_num(nan=torch.inf).view(-1, size).amin(dim=1)
         is_equal = lowest == compared.nan_to_num(nan=-torch.inf).view(-1, size).amax(dim=1)
@@ -105,6 +104,7 @@ class ResponseLabels:
                 self._responses + place,
                 self._responses + (first + place) // size,
                 has_zero_std[(first + place) // size],
+                is_clipped[first + place],
                 *(_tool_calls(completion) if uses_tools else (-1, -1, -1)),
             )
             for place, completion in enumerate(completions)
@@ -193,13 +193,13 @@ class ResponseLabels:
             ids, scores = [ids[row] for row in scored], [scores[row] for row in scored]
         if not ids:
             return None
-        uids, groups, _, calls, valid, empty = zip(*ids, strict=True)
+        uids, groups, _, is_clipped, calls, valid, empty = zip(*ids, strict=True)
         uses_tools = calls[0] >= 0
         return arrays | {
             "rewards": [reward for reward, _ in scores],
             "correct": [graded > 0 for _, graded in scores],
             # By the rewards of a group its advantages are judged, and whether it has any.
-            "group_ids": groups if self._holds_whole_groups(groups) and not self._has_clipped else None,
+            "group_ids": groups if self._holds_whole_groups(groups) and 1 not in is_clipped else None,
             "tool_calls": calls if uses_tools else None,
             "tool_calls_valid": valid if uses_tools else None,
             "tool_calls_empty": empty if uses_tools else None,
