@@ -79,8 +79,7 @@ class CopyPool:
         size = total = 0
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
-                # `Rollouts` refuses by its name what is no list.
-                others[name] = tuple(value) if name in LISTS and hasattr(value, "__iter__") else value
+                others[name] = _own_list(name, value)
                 total += _held_bytes(name, others[name])
                 continue
             array = value if type(value) is np.ndarray else HOST.convert(name, value)
@@ -107,6 +106,15 @@ class CopyPool:
         except IndexError:
             return np.empty(size, np.uint8)
         return buffer if len(buffer) >= size else np.empty(size, np.uint8)
+
+
+def _own_list(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gave
+    """Return a list that the trainer cannot overwrite, and any other value as it is."""
+    if name in LISTS and hasattr(value, "__iter__"):  # `Rollouts` refuses by its name what is no list
+        return tuple(value)
+    if name == "clip_range" and hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, list) and name == "clip_range" else value
 
 
 def _held_bytes(name: str, value: object) -> int:

@@ -8,8 +8,9 @@ from trainer_hooks.arrays.copies import CopyPool
 
 
 def test_the_trainer_may_overwrite_its_arguments():
-    """Large arrays, small ones, tensors, lists of rows and of texts are all copied."""
+    """Large arrays, small ones, tensors, lists of rows and of texts, and the bounds of a clip range are all copied."""
     given = arguments(entropies=torch.ones(64, 512), advantages=[1.0] * 64, texts=["a"] * 64, control_ids=np.arange(3))
+    given["clip_range"] = torch.tensor([0.25, 0.5])
     copies = CopyPool().copy(given)
     for value in given.values():
         if isinstance(value, list):
@@ -22,7 +23,12 @@ def test_the_trainer_may_overwrite_its_arguments():
     assert copies.arguments["rewards"].tolist() == copies.arguments["advantages"].tolist() == [1.0] * 64
     assert copies.arguments["texts"] == ("a",) * 64
     assert copies.arguments["control_ids"] == (0, 1, 2)
-    lists = 64 * getsizeof("a") + 3 * getsizeof(np.int64(0))
+    assert copies.arguments["clip_range"] == [0.25, 0.5]
+    bounds = [0.25, 0.5]
+    copied = CopyPool().copy({"clip_range": bounds}).arguments["clip_range"]
+    bounds.clear()
+    assert copied == [0.25, 0.5]
+    lists = 2 * getsizeof(0.5) + 64 * getsizeof("a") + 3 * getsizeof(np.int64(0))
     assert copies.nbytes == 2 * 4 * 64 * 512 + 64 * 512 + 2 * 8 * 64 + lists
 
 

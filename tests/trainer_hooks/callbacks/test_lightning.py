@@ -156,22 +156,26 @@ def test_the_batches_of_an_accumulated_step_are_one(connect, collector):
 
 
 def test_a_batch_whose_arrays_contradict_each_other_costs_only_itself(connect, collector):
-    """A mask that is longer than the other arrays is refused, although padding could hide the difference."""
+    """A mask that is longer than the other arrays is refused, although padding could hide the difference.
+
+    A step of which every batch is refused has lost its rollouts.
+    """
 
     class Contradicting(Counting):
         def rollouts(self, index):
-            """Return a mask with one token too many in the second batch."""
-            mask = torch.ones(1, 2 if index == 0 else index + 1)
+            """Return a mask with one token too many in the first batch, and in both of the last step."""
+            mask = torch.ones(1, index + 1 + (index in {0, 4, 5}))
             return super().rollouts(index) | {"mask": mask}
 
     monitor = connect()
-    fit([VitalsCallback(monitor)], Contradicting)
+    fit([VitalsCallback(monitor)], Contradicting, batches=6)
     assert monitor.flush(PATIENCE_SECONDS)
-    first, second = collector.records
+    first, second, third = collector.records
     assert first.scalars["loss/policy"] == 1.5
-    assert first.summaries["hooks/rejected_rollouts"].value() == 1
     assert first.summaries["reward/mean"].value() == 2
     assert second.summaries["reward/mean"].value() == 3.5
+    assert third.summaries["hooks/rejected_rollouts"].value() == 3
+    assert ["hooks/lost_rollouts" in record.summaries for record in collector.records] == [False, False, True]
 
 
 def test_a_callback_that_was_added_twice_counts_each_batch_once(collector):
