@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from monitor_server.durations import DAY_SECONDS, HOUR_SECONDS
 from monitor_server.store.database import Store
+from trainer_hooks.wire import EARLIEST_TIME
 
-__all__ = ["EARLIEST", "SteadyClock"]
+__all__ = ["SteadyClock"]
 
 log = logging.getLogger(__name__)
 
@@ -18,8 +19,6 @@ JUMP_SECONDS = 5.0
 LARGEST_JUMP_SECONDS = DAY_SECONDS
 # A machine with an empty battery starts with any date, and NTP sets it within minutes.
 SETTLING_SECONDS = HOUR_SECONDS
-# 20 November 2026, when rlvitals was begun: a clock that shows an earlier time is wrong.
-EARLIEST = 1_795_132_800.0
 
 
 class SteadyClock:
@@ -44,15 +43,18 @@ class SteadyClock:
             newest: The newest time in the database. If the machine's clock shows up to a day less, it was set back
                 while the collector was away, and the clock starts from the newest time. A larger difference means that
                 one of the two clocks was wrong. The machine's is then used, and ``distrusts_newest`` is true, unless
-                it shows a time before `EARLIEST`: then the clock starts from the newest time.
-            shared: The time of the database server's clock. If it differs from the machine's, it is used, unless it is
-                before `EARLIEST`. Otherwise a machine whose clock is days ahead would treat runs as silent, and remove
-                runs that other collectors still receive.
+                it shows a time before `EARLIEST_TIME` and the database a later one: then the clock starts from the
+                newest time.
+            shared: The time of the database server's clock. If it differs from the machine's, it is used. Otherwise a
+                machine whose clock is days ahead would treat runs as silent, and remove runs that other collectors
+                still receive. A time before `EARLIEST_TIME` is not used if the machine or the database shows a later
+                one; if all are earlier, nothing shows that a clock is wrong.
         """
         self._wall = wall
         self._monotonic = monotonic
         self._start = wall()
-        if shared is not None and shared < EARLIEST:
+        latest = self._start if newest is None else max(self._start, newest)
+        if shared is not None and shared < EARLIEST_TIME <= latest:
             log.warning("the database's clock is not used: it shows a time before rlvitals was written; correct it")
             shared = None
         if shared is not None and abs(self._start - shared) > JUMP_SECONDS:
@@ -63,7 +65,7 @@ class SteadyClock:
             )
             self._start = shared
         ahead = 0.0 if newest is None else newest - self._start
-        self.distrusts_newest = ahead > LARGEST_JUMP_SECONDS and self._start >= EARLIEST
+        self.distrusts_newest = ahead > LARGEST_JUMP_SECONDS and not self._start < EARLIEST_TIME <= latest
         if self.distrusts_newest:
             log.warning(
                 "the newest time in the database is %.0f s ahead of the machine's clock, more than a day; times in the "

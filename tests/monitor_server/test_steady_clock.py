@@ -88,6 +88,14 @@ def test_a_clock_that_shows_a_time_before_rlvitals_was_begun_is_not_believed(mac
     assert "s behind the newest time in the database; deadlines count from that time" in caplog.text
     machine.wall.now = NOW + 3 * DAY
     assert not clock.may_be_ahead()
+    assert SteadyClock(wall=lambda: NOW, monotonic=machine.monotonic, shared=shared)() == NOW
+
+
+def test_clocks_that_all_show_an_early_time_are_used_as_any(machine):
+    """On a machine for experiments all dates may be years old; its collectors still share the server's clock."""
+    early = machine.wall.now = 1_000_000_000.0
+    clock = SteadyClock(wall=machine.wall, monotonic=machine.monotonic, newest=early + 2 * DAY, shared=early + 100)
+    assert (clock(), clock.distrusts_newest, clock.may_be_ahead()) == (early + 100, True, False)
 
 
 @pytest.mark.parametrize("ahead", [-10 * DAY, 6 * 3600.0, 10 * DAY])

@@ -25,6 +25,7 @@ from trainer_hooks.wire.encoding import (
     without_config,
 )
 from trainer_hooks.wire.fields import (
+    EARLIEST_TIME,
     LARGEST_INTEGER,
     LONGEST_NAME_CHARS,
     MAX_RECORD_SIGNALS,
@@ -57,6 +58,7 @@ from trainer_hooks.wire.summaries import Extreme, Histogram, Moments, Summary, m
 __all__ = [
     "ALERT_KINDS",
     "CAPABILITY_LEVELS",
+    "EARLIEST_TIME",
     "HIDDEN",
     "JSON",
     "LARGEST_INTEGER",

@@ -2,7 +2,14 @@
 
 from typing import Final
 
-__all__ = ["LARGEST_INTEGER", "LONGEST_NAME_CHARS", "MAX_RECORD_SIGNALS", "find_largest_attempt", "is_clean_name"]
+__all__ = [
+    "EARLIEST_TIME",
+    "LARGEST_INTEGER",
+    "LONGEST_NAME_CHARS",
+    "MAX_RECORD_SIGNALS",
+    "find_largest_attempt",
+    "is_clean_name",
+]
 
 LARGEST_INTEGER: Final = 2**53
 """The largest step, sequence number or version; beyond it JSON numbers are not exact."""
@@ -13,8 +20,9 @@ MAX_RECORD_SIGNALS: Final = 10_000
 # An attempt is a small number or the time of its launch in ms. A time in µs or ns, or a random number, is far above
 # this limit. A clock that is wrong by months, here or in the trainer, stays below it.
 ATTEMPT_AHEAD_SECONDS: Final = 366 * 86_400
-# A machine whose clock shows less has a wrong clock, and must not refuse an attempt of one whose clock is right.
-EARLIEST_TIME: Final = 1_790_000_000.0  # September 2026
+EARLIEST_TIME: Final = 1_790_000_000.0
+"""21 September 2026, in seconds since the epoch: a clock that shows less than another's later time is wrong, and must
+neither refuse an attempt of a machine whose clock is right nor replace stored times."""
 
 
 def find_largest_attempt(now: float) -> int:
