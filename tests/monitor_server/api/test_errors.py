@@ -109,6 +109,18 @@ def test_a_failure_of_ours_has_the_shape_too(start_collector):
     assert "Traceback" not in answer.data.decode()
 
 
+@pytest.mark.parametrize(("error", "status"), [(RuntimeError("a defect"), 500), (MemoryError(), 503)])
+def test_only_a_lack_of_memory_or_threads_is_to_be_sent_again(start_collector, error, status):
+    """Another RuntimeError is a failure of ours."""
+
+    def fail(**_):
+        raise error
+
+    live = start_collector()
+    live.app.state.collector.store.read = fail
+    assert live.pool.request("GET", f"{live.url}/api/v1/runs").status == status
+
+
 def test_a_collector_that_gets_no_further_thread_says_what_to_raise(start_collector, caplog):
     """Requests are to be sent again, it is not ready, its log has one line, and a refused batch is a fault."""
     live = start_collector()
