@@ -9,9 +9,13 @@ from monitor_server.text_safety.printable import printable
 
 __all__ = ["chip", "document", "mark_code", "text", "token"]
 
-# Between Latin, Greek or Cyrillic letters a joiner is unseen; beside emoji and letters of other scripts it joins them.
-JOINED: Final = "[^\0-\u058f\u2000-\u206f]"
-JOINER: Final = re.compile(f"(?<={JOINED})[\u200c\u200d]|[\u200c\u200d](?={JOINED})")
+# Joiners are shown as they are beside these and are escapes elsewhere, where nobody would see them. The pages of the
+# dashboard, which cannot be imported here, have the same rule in `dashboard.collector_client.answers`.
+JOINED: Final = (
+    "\u0600-\u0dff\u1000-\u109f\u1780-\u18af\u2600-\u27bf\u2b00-\u2bff"
+    "\ufb50-\ufdff\ufe0f\ufe70-\ufefc\U0001f000-\U0001faff"
+)
+JOINER: Final = re.compile(f"(?<=[{JOINED}])[\u200c\u200d]|[\u200c\u200d](?=[{JOINED}])")
 SPACES: Final = {" ": "␣", "\t": "⇥", "\n": "⏎"}
 
 STYLE = """

@@ -28,7 +28,7 @@ from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alerts import alert_of
 from monitor_server.store.repositories.series.downsampling import downsample
 
-__all__ = ["Incident", "read_incident"]
+__all__ = ["MAX_LISTED", "Incident", "read_incident"]
 
 MAX_SIGNALS = 24
 MAX_POINTS = 600  # of a signal: about one for each pixel of its drawing

@@ -1,11 +1,11 @@
 """An incident report as one self-contained HTML page, which also contains all its data as JSON."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from monitor_server.api.incident_report.attribution_sections import explanation_sections
-from monitor_server.api.incident_report.content import Incident
+from monitor_server.api.incident_report.content import MAX_LISTED, Incident
 from monitor_server.api.schemas import AlertItem, PhaseItem, RunDetail
 from monitor_server.detection.suspects import Suspect
 from monitor_server.durations import spell_time
@@ -151,7 +151,7 @@ def _history(incident: Incident) -> str:
         for each in reversed(incident.history)
     )
     head = '<th class="number">step</th><th>time</th><th>change</th><th>reason or comment</th>'
-    return _table("History", head, rows)
+    return _table(f"History{_cut(incident.history)}", head, rows)
 
 
 def _others(incident: Incident) -> str:
@@ -162,7 +162,7 @@ def _others(incident: Incident) -> str:
         if each.id != incident.alert.id
     )
     head = '<th class="number">opened at step</th><th>severity</th><th>alert</th>'
-    return _table("Other alerts of the run", head, rows)
+    return _table(f"Other alerts of the run{_cut(incident.alerts)}", head, rows)
 
 
 def _since(alert: AlertItem) -> str:
@@ -177,7 +177,7 @@ def _actions(incident: Incident) -> str:
         for each in incident.actions
     )
     head = '<th class="number">step</th><th>action</th><th>outcome</th><th>reason</th>'
-    return _table("Actions of the trainer", head, rows)
+    return _table(f"Actions of the trainer{_cut(incident.actions)}", head, rows)
 
 
 def _config(incident: Incident) -> str:
@@ -185,6 +185,11 @@ def _config(incident: Incident) -> str:
         return ""
     content = text(json.dumps(incident.run.config, indent=1, ensure_ascii=False))
     return f"<h2>Configuration</h2><details><summary>as the trainer sent it</summary><pre>{content}</pre></details>"
+
+
+def _cut(items: Sequence[object]) -> str:
+    """Return that a list holds only the newest items, if it has as many as are read."""
+    return f" (among the newest {MAX_LISTED})" if len(items) == MAX_LISTED else ""
 
 
 def _table(title: str, head: str, rows: str) -> str:

@@ -81,7 +81,10 @@ def test_the_report_states_the_forecast_as_the_page_of_the_run_does(incident):
 
 
 def test_the_report_tells_a_step_of_opening_from_the_step_of_the_severity(incident):
-    """Another alert that opened as an info at step 20 was critical from step 36 on: a reader counts no lead from 20."""
+    """Another alert that opened as an info at step 20 was critical from step 36 on: a reader counts no lead from 20.
+
+    A list of as many as are read says that there may be more.
+    """
     live, alert = incident
     data = _data(_read(live, alert)[1])
     other = {**alert, "id": "other", "opened_step": 20, "severity_step": 36, "resolved_step": 40, "state": "resolved"}
@@ -89,6 +92,9 @@ def test_the_report_tells_a_step_of_opening_from_the_step_of_the_severity(incide
     (row,) = re.findall("<tr>.*?</tr>", html.split("Other alerts of the run")[1].split("</tbody>")[0])[1:]
     assert '<td class="number">20</td>' in row
     assert "critical</span> since step 36</td><td><b>scripted</b>, resolved at step 40: " in row
+    assert "newest 200" not in html
+    html = page(Incident.model_validate(data | {"alerts": [alert, *[other] * 199]}))
+    assert re.findall("<h2>([^<]*) \\(among the newest 200\\)", html) == ["Other alerts of the run"]
 
 
 def test_the_report_holds_the_title_and_what_people_wrote(incident):
@@ -181,7 +187,7 @@ def test_a_token_without_a_measure_does_not_hide_the_deepest_falls(start_collect
     """Of twenty tokens each second one is NaN; the eight deepest falls are named, and all of their characters shown."""
     live = start_collector(engine=scripted)
     falls = [math.nan if place % 2 else -(place + 1) / 32 for place in range(20)]
-    pieces = [f"w{place} \t\n\u3000\0\u202ea\u200da👩\u200d🚀" for place in range(20)]
+    pieces = [f"w{place} \t\n\u3000\0\u202ea\u200da実\u200d験👩\u200d🚀ی\u200cخ" for place in range(20)]
     sampled = response(
         length=20,
         displacement=-1.0,
@@ -195,7 +201,7 @@ def test_a_token_without_a_measure_does_not_hide_the_deepest_falls(start_collect
     (alert,) = eventually(lambda: live.get("/alerts")["items"])
     html = _read(live, alert)[1]
     fell = html.split("Tokens of its actions that fell most: ")[1].split("</p>")[0]
-    shown = re.escape("␣⇥⏎\\u3000\\x00\\u202ea\\u200da👩\u200d🚀")
+    shown = re.escape("␣⇥⏎\\u3000\\x00\\u202ea\\u200da実\\u200d験👩\u200d🚀ی\u200cخ")
     assert re.findall(rf"<code>(w\d+){shown}</code>", fell) == [f"w{place}" for place in range(18, 3, -2)]
 
 
