@@ -175,7 +175,7 @@ def _register_pages(app: Dash, api_url: str, connect_url: str) -> None:
         if found["rules"]:
             return await rules_page(api_url)
         if found["alert_id"]:
-            return await alert.alert_page(api_url, found["alert_id"])
+            return await alert.alert_page(api_url, found["alert_id"], run_id=found["run_id"])
         if found["responses"]:
             return await responses.responses_page(api_url, found["run_id"], address.query)
         if found["run_id"]:

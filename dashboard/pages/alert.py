@@ -71,8 +71,14 @@ class _AlertPageData:
         return [head, *fork_cards(self.actions), *states, outlook, *explained]
 
 
-async def alert_page(api_url: str, alert_id: str) -> Component:
-    """Draw the page, or a message that says why it cannot be drawn."""
+async def alert_page(api_url: str, alert_id: str, *, run_id: str | None = None) -> Component:
+    """Draw the page, or a message that says why it cannot be drawn.
+
+    Args:
+        api_url: The address of the collector's API.
+        alert_id: The alert.
+        run_id: The run that the address names, whose events the page follows; None if it names none.
+    """
     try:
         read = await _read(api_url, alert_id)
     except NotFoundError:
@@ -80,6 +86,8 @@ async def alert_page(api_url: str, alert_id: str) -> Component:
     except ApiError as error:
         return waiting("The alert cannot be shown", str(error))
     alert = read.alert
+    if run_id not in (None, alert["run_id"]):
+        return message("No such alert", f"The run {run_id} has no alert with the id {alert_id}; another run has it.")
     live = {
         "page": "alert",
         "title": f"{alert['kind']} of {shown_name(read.run)}",

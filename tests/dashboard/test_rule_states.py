@@ -104,7 +104,7 @@ def test_the_run_page_reads_the_states_of_its_rules(start_collector, texts):
 
 
 def test_the_page_of_an_alert_of_a_rule_shows_the_state_of_that_rule(start_collector, texts):
-    """Other rules are not shown; where the rule is deleted, the page shows none."""
+    """Other rules are not shown; where the rule is deleted, the page shows none. Another run has no such alert."""
     live = start_collector(tick_seconds=0.05)
     run_id = live.run(run="r", project="p", records=[{"step": 1, "scalars": {"kl": 0.5}}])
     rule = {"condition": "threshold", "signal": "kl", "operator": ">", "value": 1.0}
@@ -118,9 +118,10 @@ def test_the_page_of_an_alert_of_a_rule_shows_the_state_of_that_rule(start_colle
         return [each for each in live.get("/alerts", run_id=run_id)["items"] if each["kind"] == "rule:kl-high"]
 
     alert = eventually(of_rule)[0]
-    shown = texts(asyncio.run(alert_page(live.url, alert["id"])))
+    shown = texts(asyncio.run(alert_page(live.url, alert["id"], run_id=run_id)))
     assert "since step 2; newest value 3 at step 2" in shown
     assert "another" not in shown
+    assert "No such alert" in texts(asyncio.run(alert_page(live.url, alert["id"], run_id="other")))
     for each in live.get("/rules")["items"]:
         assert live.pool.request("DELETE", f"{live.url}/api/v1/rules/{each['id']}").status == 200
     eventually(lambda: of_rule()[0]["state"] == "resolved")
