@@ -81,7 +81,7 @@ def overlay_figure(
     layout = _layout(align, is_log=is_log, has_digits=is_log and has_digit_ticks(values), zoom=zoom)
     reason = NOT_ABOVE_ZERO if is_log and not values else None
     if not curves and align in PARTICIPLES:
-        reason = f"none of these runs has {PARTICIPLES[align]}"
+        reason = f"no run with this signal has {PARTICIPLES[align]}"
     if reason:
         layout["annotations"] = [_note(reason)]
     return {"data": traces, "layout": layout}

@@ -103,7 +103,7 @@ def test_a_chart_without_a_line_says_why():
         layout = overlay_figure("reward/mean", [compared("a", values)], **OPTIONS | options)["layout"]
         return [note["text"] for note in layout.get("annotations", [])]
 
-    assert notes([1.0], align="acceleration") == ["none of these runs has accelerated"]
+    assert notes([1.0], align="acceleration") == ["no run with this signal has accelerated"]
     assert notes([-1.0, 0.0], is_log=True) == ["no value is above zero"]
     assert notes([-1.0, 2.0], is_log=True) == notes([-1.0]) == []
 

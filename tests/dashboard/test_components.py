@@ -370,7 +370,7 @@ def test_a_setting_of_an_address_that_cannot_be_used_is_named(texts):
     """The page shows what it would show without the setting, so that a reader must know that it was left out."""
     asked = {"from": "1.5", "to": "30", "kind": "q", "order": "pairs", "spread": "length", "correct": "maybe"}
     named = "from='1.5', kind='q', correct='maybe'"
-    assert f"The address has settings that cannot be used, and are left out: {named}." in texts(left_out(asked))
+    assert f"The address had settings that cannot be used and were left out: {named}." in texts(left_out(asked))
     assert left_out({"from": "0", "kind": "displaced", "colour": "mismatch", "correct": "all", "later": "x"}) == []
 
 

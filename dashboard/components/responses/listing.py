@@ -96,7 +96,7 @@ def left_out(query: Mapping[str, str]) -> list[Component]:
     ]
     if not wrong:
         return []
-    text = f"The address has settings that cannot be used, and are left out: {', '.join(wrong)}."
+    text = f"The address had settings that cannot be used and were left out: {', '.join(wrong)}."
     return [html.P(text, className="left-out", role="status")]
 
 
