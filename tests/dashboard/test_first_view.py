@@ -14,6 +14,13 @@ from dashboard.components.small_elements import number, since, sparkline
 from dashboard.first_view import document
 from dashboard.html_text import html_text
 from dashboard.page_delivery.first_answer import FIRST_VIEW, HEAD, FirstAnswer
+from tests.live import PATIENCE_SECONDS
+
+
+@pytest.fixture(autouse=True)
+def patient_views(monkeypatch):
+    """Let the server wait for a collector on a machine that is busy, where a page would have no first view."""
+    monkeypatch.setattr(document, "LONGEST_SECONDS", PATIENCE_SECONDS)
 
 
 def view_of(mounted, path):

@@ -147,7 +147,7 @@ def test_a_step_that_cannot_be_encoded_is_counted_as_dropped(collector, connect,
     monitor.log_step(None, {"x": 1.0})
     monitor.log_step(2**70, {"x": 1.0})
     assert monitor.flush(PATIENCE_SECONDS)
-    assert [type(error) for error in swallowed] == [TypeError, ValueError]
+    assert [type(error) for error in swallowed] == [ValueError, ValueError]
     swallowed.clear()
     monitor.log_step(3, {"x": 1.0}, policy_version=np.int64(2), data_version=7)
     assert monitor.flush(PATIENCE_SECONDS)
