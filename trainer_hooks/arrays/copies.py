@@ -79,7 +79,7 @@ class CopyPool:
         size = total = 0
         for name, value in given.items():
             if value is None or name in NO_ARRAYS:
-                others[name] = _own_list(name, value)
+                others[name] = _own_copy(name, value)
                 total += _held_bytes(name, others[name])
                 continue
             array = value if type(value) is np.ndarray else HOST.convert(name, value)
@@ -108,13 +108,15 @@ class CopyPool:
         return buffer if len(buffer) >= size else np.empty(size, np.uint8)
 
 
-def _own_list(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gave
-    """Return a list that the trainer cannot overwrite, and any other value as it is."""
+def _own_copy(name: str, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gave
+    """Return what the trainer cannot overwrite of a list or of the bounds of a clip range; other values as they are."""
     if name in LISTS and hasattr(value, "__iter__"):  # `Rollouts` refuses by its name what is no list
         return tuple(value)
-    if name == "clip_range" and hasattr(value, "tolist"):
+    if name != "clip_range":
+        return value
+    if hasattr(value, "tolist"):
         return value.tolist()
-    return list(value) if isinstance(value, list) and name == "clip_range" else value
+    return list(value) if isinstance(value, list) else value
 
 
 def _held_bytes(name: str, value: object) -> int:

@@ -119,7 +119,7 @@ class VitalsCallback(Callback):
                 try:
                     self._microbatches.add(results[ROLLOUTS], is_last=is_last)
                 except RolloutsError as error:
-                    self._monitor.drops.count("rollouts", f"rollouts were left out: {error}")
+                    self._monitor.drops.count_rollouts(error)
         if not is_last:
             return
         scalars: dict[str, Any] = {}

@@ -84,6 +84,10 @@ class DropCounter:
             detail = f"{by} records were lost ({lost}): {detail}"
         self.count("internal_errors", detail)
 
+    def count_rollouts(self, error: BaseException) -> None:
+        """Count rollouts that were left out, because their arrays contradict each other or cannot be read."""
+        self.count("rollouts", f"rollouts were left out: {describe_error(error)}")
+
     def warn(self, topic: str, detail: str, *, once: bool = False) -> None:
         """Log a warning unless this topic was logged within the last minute, or ``once`` and before."""
         now = self._clock()

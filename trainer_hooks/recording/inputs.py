@@ -104,7 +104,7 @@ class InputReader:
                 else:
                     tokens = self._read_tokens(rollouts, now)
             except (RolloutsError, TypeError) as error:
-                self._drops.count("rollouts", f"rollouts were left out: {describe_error(error)}")
+                self._drops.count_rollouts(error)
             except Exception as error:  # noqa: BLE001 - the device may be out of memory; the numbers still go out
                 self._drops.count_error(error)
         reduced = tokens if type(tokens) is Reduced else None

@@ -23,7 +23,7 @@ from trainer_hooks.rollouts import Rollouts
 from trainer_hooks.settings import ConnectionSettings
 from trainer_hooks.signals import FamiliarTokens, Reduced, finish_summaries, reduce
 from trainer_hooks.signals.families.paired import NAMES as PAIRED_NAMES
-from trainer_hooks.text_safety import describe_error, describe_object
+from trainer_hooks.text_safety import describe_object
 from trainer_hooks.wire import LARGEST_INTEGER, ActionReport, Capability, Extreme, Moments, Record, Summary, encode
 
 __all__ = ["Measurement", "RecordBuilder", "whole_step"]
@@ -200,13 +200,10 @@ class RecordBuilder:
         try:
             return Rollouts(**{**copies.arguments, "copy": False, "check": False})
         except (RolloutsError, TypeError) as error:
-            self._count_bad_rollouts(error)
+            self._drops.count_rollouts(error)
         except Exception as error:  # noqa: BLE001 - the scalars still go out
             self._drops.count_error(error)
         return None
-
-    def _count_bad_rollouts(self, error: Exception) -> None:
-        self._drops.count("rollouts", f"rollouts were left out: {describe_error(error)}")
 
     def _reduce(self, rollouts: Rollouts | Reduced | None, now: float) -> tuple[Reduced | None, dict[str, Summary]]:
         """Reduce rollouts to signals; return None and no signals if there are no rollouts or they are refused."""
@@ -221,7 +218,7 @@ class RecordBuilder:
                 reduced = reduce(rollouts, *more, familiar=self._familiar).fetch()
             return reduced, reduced.finish()
         except RolloutsError as error:
-            self._count_bad_rollouts(error)
+            self._drops.count_rollouts(error)
             reduced = None
         except Exception as error:  # noqa: BLE001 - the scalars still go out
             self._drops.count_error(error)
