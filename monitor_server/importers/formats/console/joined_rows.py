@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from monitor_server.importers.formats.console.named_numbers import CONFIGURED
 from monitor_server.importers.protocol import Row
 from monitor_server.importers.signal_names import is_known, number, signal_of
+from monitor_server.importers.steps import MAX_STEP
 
 __all__ = ["SlimeRollouts", "TwoProcesses", "is_step"]
 
@@ -12,7 +13,6 @@ MAX_PENDING = 4096
 # prime-rl's orchestrator and trainer each print steps; the orchestrator may be some steps ahead.
 PRIME_LEVEL = "SUCCESS"
 MAX_AHEAD = 16
-MAX_STEP = 1 << 53
 
 
 def is_step(row: Row) -> bool:
