@@ -1,6 +1,7 @@
 """A Ctrl-C at any moment of a wait stops neither the next wait nor the thread that is waited for."""
 
 import functools
+import gc
 import itertools
 import sys
 from queue import SimpleQueue
@@ -15,7 +16,11 @@ from trainer_hooks.wire import Receipt
 
 
 def is_interrupted(work, place):
-    """Call a function with a Ctrl-C at one place of all Python code that it runs; return whether it got that far."""
+    """Call a function with a Ctrl-C at one place of all Python code that it runs; return whether it got that far.
+
+    No garbage is collected meanwhile: Python swallows an exception in a callback of the collector, so that a
+    Ctrl-C there would interrupt nothing.
+    """
     left, before = [place], sys.gettrace()
 
     def trace(*_):
@@ -24,6 +29,7 @@ def is_interrupted(work, place):
             raise KeyboardInterrupt
         return trace
 
+    gc.disable()
     sys.settrace(trace)
     try:
         work()
@@ -31,6 +37,7 @@ def is_interrupted(work, place):
         return True
     finally:
         sys.settrace(before)
+        gc.enable()
     return False
 
 
