@@ -21,6 +21,7 @@ import trainer_hooks
 from tests.live import PATIENCE_SECONDS
 from tests.trainer_hooks.callbacks import tiny_trl
 from tests.trainers.untouched import fingerprint
+from trainer_hooks.wire import HIDDEN
 
 del os.environ["RLVITALS_URL"]
 
@@ -57,7 +58,7 @@ def args():
             "entropy_coef": None,
         },
         logger={
-            "wandb": {"key": None, "project": "search", "run_name": "qwen"},
+            "wandb": {"key": "0123456789" * 4, "org": None, "group": None, "project": "search", "run_name": "qwen"},
             "tensorboard_dir": None,
             "logging_steps": 1,
         },
@@ -234,7 +235,8 @@ def test_a_step_of_openrlhfs_own_code_arrives(train, rollout, collector, monkeyp
     assert collector.batches[-1].end == "finished"
     config = next(batch.config for batch in collector.batches if batch.config)
     assert config["rollout"]["n_samples_per_prompt"] == 2
-    assert "logger" not in config
+    assert config["logger"]["wandb"]["key"] == HIDDEN
+    assert config["logger"]["wandb"]["run_name"] == "qwen"
 
     assert record.scalars["grad/norm"] == 1.5
     assert record.scalars["lr"] == 2.0
