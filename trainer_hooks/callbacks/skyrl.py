@@ -27,6 +27,14 @@ STEP_METHODS = ("fwd_logprobs_values_reward", "compute_advantages_and_returns", 
 # The losses whose ratios are to the sampler's log-probabilities, and show how far it is from the trainer.
 SAMPLER_LOSSES = ("rollout_is", "dppo")
 
+# SkyRL averages these over microbatches, and one without a token of the loss counts as 0.
+MEANS_OF_MICROBATCHES = (
+    "policy/policy_entropy",
+    "policy/policy_kl",
+    "policy/loss_metrics/clip_ratio",
+    "policy/ppo_clip_ratio",
+)
+
 NO_REWARDS = "SkyRL has no compute_advantages_and_returns, and tokens are not observed"
 NO_SAMPLER = (
     "the gap between sampler and trainer (mismatch/...) is not observed, because SkyRL's batch has no "
@@ -56,6 +64,7 @@ class VitalsCallback:
         self._monitor = monitor
         self._is_own = monitor is None
         self._is_on_policy = False
+        self._names: Mapping[str, str] = SKYRL
         self._guard = Guard()
         self._wrappers = MethodWrappers()
         self._rewards_and_uids: tuple[Any, list[str]] | None = None
@@ -99,6 +108,7 @@ class VitalsCallback:
             for name in STEP_METHODS:
                 self._wrappers.wrap(trainer, name, functools.partial(self._sending_partial_step, trainer))
             self._is_on_policy = _has_one_update(settings)
+            self._names = _names(getattr(trainer, "cfg", None))
         self._may_evaluate_first, self._held = True, {}
         self._unpenalised = self._advantages = None
 
@@ -185,7 +195,7 @@ class VitalsCallback:
         if self._monitor is None:
             return
         held, self._held = self._held, {}
-        scalars = canonical({**held, **metrics}, SKYRL, prefix="skyrl")
+        scalars = canonical({**held, **metrics}, self._names, prefix="skyrl")
         if self._is_on_policy:
             scalars = on_policy(scalars)
         step = int(trainer.global_step)
@@ -228,6 +238,17 @@ class VitalsCallback:
 def _batch(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Return the batch, which is the first argument of SkyRL's methods, by position or by name."""
     return next(iter((*args, *kwargs.values())), {})
+
+
+def _names(config: Any) -> Mapping[str, str]:
+    """Return the canonical names of the metrics whose numbers are what the names say."""
+    algorithm = getattr(getattr(config, "trainer", None), "algorithm", None)
+    leaves_responses_out = getattr(algorithm, "zero_variance_filter", False) or getattr(
+        getattr(config, "generator", None), "apply_overlong_filtering", False
+    )
+    if not leaves_responses_out:
+        return SKYRL
+    return {name: signal for name, signal in SKYRL.items() if name not in MEANS_OF_MICROBATCHES}
 
 
 def _has_one_update(settings: Any) -> bool:

@@ -173,6 +173,16 @@ def test_with_one_update_only_ratios_to_the_sampler_are_sent(loss_and_anchor, is
     assert collector.records[0].scalars == ({"ratio/clip_frac": 0.25} if is_sent else {})
 
 
+@pytest.mark.parametrize("setting", ["zero_variance_filter", "apply_overlong_filtering"])
+def test_a_mean_over_microbatches_without_tokens_keeps_skyrls_name(setting, batch, connect, collector):
+    """With a filter SkyRL counts responses that are left out of the loss as an entropy of 0."""
+    monitor, trainer = connect(), Trainer()
+    trainer.cfg.trainer.algorithm = trainer.cfg.generator = SimpleNamespace(**{setting: True})
+    train_a_step(VitalsCallback(monitor), trainer, batch, {"policy/policy_entropy": 0.5, "policy/policy_lr": 0.1})
+    assert monitor.flush(PATIENCE_SECONDS)
+    assert collector.records[0].scalars == {"skyrl/policy/policy_entropy": 0.5, "lr": 0.1}
+
+
 def test_steps_of_a_trajectory_have_the_reward_of_its_last(batch, connect, collector):
     """In step-wise training each row is one step, and only the last row of a trajectory has the reward."""
     batch["loss_mask"][2] = torch.tensor([1, 1])
