@@ -417,10 +417,12 @@ def test_rewards_that_rloo_clips_to_the_same_value_are_equal(run, steps):
 
     options = {"reward_clip_range": (-1.0, 1.0), "beta": 0.0, "max_steps": 2}
     trainer = run(kind=RLOOTrainer, reward=beyond_in_every_other_group, **options)
-    assert trainer.state.log_history[0]["frac_reward_zero_std"] == 0.5
+    logged = trainer.state.log_history[0]
+    assert logged["frac_reward_zero_std"] == 0.5
     clipped, kept = steps().values()
     assert clipped["reward/zero_std_frac"] == 0.5
-    assert clipped["reward/mean"] == trainer.state.log_history[0]["reward"] == 2
+    # Older versions log the mean of the clipped rewards as their reward.
+    assert clipped["reward/mean"] == logged["rewards/beyond_in_every_other_group/mean"] == 2
     assert "advantage/reward_corr" not in clipped
     assert kept["advantage/reward_corr"] > 0.9
 
