@@ -20,7 +20,7 @@ class ApiError(Exception):
 
 
 class UnreachableError(ApiError):
-    """The collector did not answer, or it or a proxy answered that it is not available now; a retry may succeed."""
+    """The collector gave no answer that can be read, or it or a proxy is not available now; a retry may succeed."""
 
 
 class UnconfirmedError(UnreachableError):

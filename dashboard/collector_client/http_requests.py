@@ -10,7 +10,6 @@ import httpx2
 
 from dashboard.collector_client.answers import printable_tree
 from dashboard.collector_client.errors import (
-    ApiError,
     NotFoundError,
     UnconfirmedError,
     UnreachableError,
@@ -29,6 +28,17 @@ CERTAIN: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout
 ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")  # ids are hexadecimal; none needs to be quoted in a path
 
 Query = dict[str, str | int | list[str]]
+
+
+class _Answer(dict[str, object]):
+    """An object that a collector answered: to read a field that it lacks raises the error `lacking`."""
+
+    lacking: UnreachableError
+
+    def __missing__(self, name: str) -> object:
+        if not isinstance(self.lacking, UnconfirmedError):
+            note_failure()
+        raise self.lacking
 
 
 class Requests:
@@ -97,12 +107,13 @@ class Requests:
 
         Raises:
             UnconfirmedError: If a method other than GET was sent, and it is not known whether it was done.
-            ApiError: If the collector does not answer, refuses, or answers something else.
+            ApiError: If the collector does not answer, refuses, or answers something else. To read a field that the
+                returned object lacks raises it as well.
         """
         if method != "GET":
             asked = {"timeout": self._change_timeout, **asked}
         try:
-            answer = self._read(await self.send(method, path, **asked), is_nullable=is_nullable)
+            answer = self._read(await self.send(method, path, **asked), method, is_nullable=is_nullable)
         except UnreachableError:
             # A failed write is reported beside its button, and a request that the page has given up is no failure.
             if method == "GET" and not self._http.is_closed:
@@ -112,7 +123,8 @@ class Requests:
             note_saved()
         return answer
 
-    def _read(self, response: httpx2.Response, *, is_nullable: bool) -> dict[str, object]:
+    def _read(self, response: httpx2.Response, method: str, *, is_nullable: bool) -> dict[str, object]:
+        kind = UnreachableError if method == "GET" else UnconfirmedError
         try:
             answer = response.json()
             # Most answers need no check, because only an escape or a byte beyond ASCII can be unprintable.
@@ -121,7 +133,7 @@ class Requests:
         except ValueError as error:
             if response.is_error:  # the error page of a proxy
                 raise error_of_answer(response.status_code, response.reason_phrase) from error
-            raise ApiError(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
+            raise kind(f"{self.shown_url} answered with something other than JSON; is it a collector?") from error
         if answer is None and is_nullable and response.is_success:
             return {}
         if response.is_error:
@@ -130,8 +142,12 @@ class Requests:
                 raise UnconfirmedError(f"The collector answered {response.status_code}: {detail}")
             raise error_of_answer(response.status_code, str(detail or response.reason_phrase))
         if not isinstance(answer, dict):
-            raise ApiError(f"{self.shown_url} answered with no JSON object; is it a collector?")
-        return answer
+            raise kind(f"{self.shown_url} answered with no JSON object; is it a collector?")
+        read = _Answer(answer)
+        read.lacking = kind(f"{self.shown_url} answered with an object that lacks a field; is it a collector?")
+        if not isinstance(answer.get("items", []), list):
+            raise read.lacking
+        return read
 
     async def send(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
         """Send a request, and return the answer whatever its status is.

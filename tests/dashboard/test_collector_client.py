@@ -18,6 +18,7 @@ from dashboard.collector_client import http_requests
 from dashboard.collector_client.answers import printable_tree, read_as
 from dashboard.collector_client.client import ApiClient
 from dashboard.collector_client.errors import ApiError, NotFoundError, UnreachableError, describe_failure
+from dashboard.collector_client.request_outcomes import watch_requests
 from dashboard.collector_client.types.alerts import AlertItem
 from dashboard.collector_client.types.runs import RunRow, SeriesItem
 from dashboard.transport import ResetReportingTransport
@@ -227,20 +228,27 @@ def test_no_listener_is_unreachable():
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "message", "may_pass"),
     [
-        (Response("<html>", media_type="text/html"), "something other than JSON"),
-        (Response("[]"), "with no JSON object"),
-        (Response('{"error": "Refused", "detail": "not so"}', 400), "400: not so"),
+        (Response("<html>", media_type="text/html"), "something other than JSON", True),
+        (Response("[]"), "with no JSON object", True),
+        (Response("null"), "with no JSON object", True),
+        (Response("{}"), "lacks a field", True),
+        (Response('{"items": null}'), "lacks a field", True),
+        (Response('{"error": "Refused", "detail": "not so"}', 400), "400: not so", False),
     ],
 )
-def test_an_answer_that_cannot_be_used_is_explained(answer, message, serve):
-    """Another program's page, something else altogether, a refusal: to ask again is of no use."""
+def test_an_answer_that_cannot_be_used_is_explained(answer, message, may_pass, serve):
+    """What a proxy or another program answers may pass, so that an open page asks again; a refusal does not."""
     app = FastAPI()
+    app.add_api_route("/api/v1/runs", lambda: answer)
     app.add_api_route("/api/v1/runs/a", lambda: answer)
-    with pytest.raises(ApiError, match=message) as failed:
-        ask(serve(app), lambda api: api.runs.get("a"))
-    assert not isinstance(failed.value, UnreachableError)
+    url = serve(app)
+    for read in (lambda api: api.runs.part({}, sort="urgency"), lambda api: api.runs.get("a")):
+        outcomes = watch_requests()
+        with pytest.raises(ApiError, match=message) as failed:
+            ask(url, read)
+        assert isinstance(failed.value, UnreachableError) == outcomes.has_failed == may_pass
 
 
 @pytest.mark.parametrize(

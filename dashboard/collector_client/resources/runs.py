@@ -113,6 +113,7 @@ class Runs:
     async def get(self, run_id: str) -> RunDetail:
         """Read one run, with its config and the names of its signals."""
         answer = await self._requests.get(item_path("runs", run_id), {})
+        _ = answer["id"]  # an object without it is no run, and the error is raised where a page expects it
         return cast("RunDetail", read_as(RunItem, answer))  # the configuration stays as the trainer has sent it
 
     async def series(
