@@ -4,6 +4,7 @@ A browser sends requests on behalf of its user to any address, so listening on t
 
 - The ``Host`` must be known. A foreign site can let its own name point to this machine (DNS rebinding). The browser
   then passes our answers to the foreign page, but it still sends the foreign name.
+- A request has at most one ``Authorization``, so that nobody before us takes it for the request of another caller.
 - A request that a page of another origin caused is refused (``Sec-Fetch-Site``, ``Origin``), unless it opens a page.
 - A request that changes something must carry JSON or msgpack. A form of another site can send neither. Forms are
   accepted below one path only, where the address itself grants the right to act.
@@ -100,6 +101,7 @@ class SecurityMiddleware:
             _check_address(scope)
             headers = _Headers(scope["headers"])
             self._check_host(headers)
+            _check_authorization(headers)
             takes_form = self.forms is not None and scope["path"].startswith(self.forms)
             _check_origin(scope["method"], headers, accepts_null=takes_form)
             _check_media_type(scope["method"], headers, FORM_TYPES if takes_form else MEDIA_TYPES)
@@ -179,6 +181,13 @@ def _check_address(scope: Scope) -> None:
     """Refuse NUL in a path or a query: PostgreSQL can neither store it nor compare it with anything."""
     if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
         raise InvalidField("a path or a query must not contain NUL (%00)")
+
+
+def _check_authorization(headers: _Headers) -> None:
+    """Refuse a second ``Authorization``: a proxy or a log before us may read another one than we do."""
+    given = len(headers.all("authorization"))
+    if given > 1:
+        raise MalformedBody(f"a request must have at most one Authorization header, got {given}")
 
 
 def _check_origin(method: str, headers: _Headers, *, accepts_null: bool) -> None:

@@ -90,6 +90,15 @@ def test_one_host_must_be_named(collector, lines):
     assert head.startswith((b"HTTP/1.1 421", b"HTTP/1.1 400"))
 
 
+def test_one_caller_must_be_named(collector):
+    """Of two ``Authorization`` headers, a proxy may read the other one; the answer says so and repeats neither."""
+    lines = b"Host: localhost\r\nAuthorization: Bearer one\r\nauthorization: Bearer two\r\nConnection: close\r\n\r\n"
+    answer = exchange(collector, b"GET /api/v1/runs HTTP/1.1\r\n" + lines)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"at most one Authorization header, got 2" in answer
+    assert b"Bearer" not in answer
+
+
 def test_names_are_added_by_a_setting(start_collector):
     """A name, every name below a domain, and nothing else."""
     live = start_collector(allowed_hosts="collector, .gpu.example")
