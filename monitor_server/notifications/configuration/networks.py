@@ -18,10 +18,13 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")  # IPv4 behind a NAT64 gateway
 # Networks that `is_global` does not recognise in every version of Python: other forms of IPv4 within IPv6, addresses of
-# a site, and the service that each machine of Azure has beside it.
+# a site or a segment, examples, relays, and the services that each machine of Azure and of Oracle has beside it.
 NOT_PUBLIC: Final = tuple(
     ipaddress.ip_network(each)
-    for each in ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "168.63.129.16/32")
+    for each in (
+        *("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "fec0::/10", "5f00::/16", "3fff::/20"),
+        *("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24"),
+    )
 )
 MOST_ADDRESSES: Final = 4  # the largest number of addresses of one name; they share the time to connect
 
