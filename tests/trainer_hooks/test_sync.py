@@ -72,11 +72,15 @@ def test_a_folder_that_cannot_be_read_does_not_block_the_next(left, capsys):
     assert on_disk(left) == 1
 
 
-def test_a_batch_that_cannot_be_read_does_not_block_those_after_it(left, capsys):
-    """Here a folder has the name of a batch; it stays, and so does the folder of the process."""
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to(os.devnull)], ids=["folder", "device"])
+def test_a_batch_that_cannot_be_read_does_not_block_those_after_it(left, capsys, make):
+    """A folder, or a link to a device, has the name of a batch; it stays, and so does the folder of the process.
+
+    The read of other devices, and of pipes, would never end.
+    """
     (ours,) = (left / "run").glob("*/")
     unreadable = ours / "0000000000-1.msgpack"
-    unreadable.mkdir()
+    make(unreadable)
     synced = sync(left, Answers(*[Receipt(run_id="r", accepted=2)] * 2))
     assert (synced.sent, synced.unreadable) == (4, 1)
     assert f"{unreadable} cannot be read and stays on disk" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -50,6 +51,9 @@ class BatchOnDisk:
             OSError: If it cannot be read, or its disk is not mounted.
         """
         try:
+            # The read of a pipe or a device, or of a link to one, might never end.
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise OSError(errno.EINVAL, "a batch must be a regular file", str(self.path))
             return self.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError) as error:
             if _find_disk(self.path) != self.disk:
