@@ -1,3 +1,4 @@
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -184,13 +185,16 @@ def end_of_step(held, connect, collector, monkeypatch):
 
 
 @pytest.mark.skipif(trainer_base is None, reason="this verl has the legacy trainer alone")
-def test_the_trainers_tokens_reach_the_logger(end_of_step):
+def test_the_trainers_tokens_reach_the_logger(held, end_of_step):
     """The new PPOTrainer: the wrapped method reads the queue, leaves padding rows out, and calls the original."""
     summaries = end_of_step()
     assert summaries["reward/mean"].value() == 0.5
     assert summaries["likelihood/correct"].value() == -2
     assert summaries["likelihood/incorrect"].value() == -4
     assert summaries["length/mean"].value() == 1.5
+    held["entropy"], held["rollout_log_probs"] = -held["old_log_probs"], held["old_log_probs"] - 1
+    held["ref_log_prob"] = held["old_log_probs"] - math.log(2)
+    assert end_of_step()["kl/ref"].value() == pytest.approx(math.log(2) - 0.5)
 
 
 def reject(correction, tensors):

@@ -29,7 +29,8 @@ def note_queued(logger: VitalsLogger, queue: Any, batch: Any) -> None:
     needed = ["responses", "response_mask", "old_log_probs", "advantages", "rm_scores"]
     get = functools.partial(queue.kv_batch_get, keys=batch.keys, partition_id=batch.partition_id)
     held = None
-    for optional in (["entropy", "rollout_log_probs"], ["entropy"], ["rollout_log_probs"]):
+    some = ["entropy", "rollout_log_probs"]
+    for optional in ([*some, "ref_log_prob"], some, some[:1], some[1:]):
         try:
             held = get(select_fields=[*needed, *optional])
             break
