@@ -14,6 +14,7 @@ from monitor_server.api.error_handlers import BODY_REFUSALS, NOT_FOUND
 from monitor_server.api.pagination import ItemList
 from monitor_server.api.routes.alert_history import find_with_room
 from monitor_server.api.schemas import Body, JudgementItem
+from monitor_server.errors import InvalidField
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.alert_history import JUDGED_RIGHT, JUDGED_WRONG, HistoryEntry
 from monitor_server.store.repositories.alerts import Alert
@@ -31,7 +32,7 @@ def _whole(value: object) -> object:
 
 
 class JudgementBody(Body):
-    """Whether an alarm was right, and at which step the run failed if that is known."""
+    """Whether an alarm was right; for a right one, at which recorded step the run failed if that is known."""
 
     model_config = ConfigDict(strict=True)
 
@@ -44,12 +45,19 @@ class JudgementBody(Body):
 @router.post("/alerts/{alert_id}/judgement", responses=NOT_FOUND | BODY_REFUSALS)
 async def judge(alert_id: str, body: JudgementBody, collector: Serving, asking: Asking) -> JudgementItem:
     """Judge whether an alarm was right. The newest judgement of an alert is used; no alert or detector changes."""
+    if body.failed_at is not None and not body.is_right:
+        raise InvalidField(
+            f"body.failed_at: must be left out of a judgement that an alarm was wrong, got {body.failed_at}; give the "
+            "step with an alarm of the run that was right"
+        )
     now, by = collector.clock(), asking.signature(body.by)
     change = JUDGED_RIGHT if body.is_right else JUDGED_WRONG
     entry = HistoryEntry(at=now, change=change, step=body.failed_at, by=by, why=body.note)
 
     def write(repositories: Repositories) -> Alert:
         found = find_with_room(repositories, alert_id)
+        if body.failed_at is not None:
+            _require_recorded(repositories, found.run_id, body.failed_at)
         before = repositories.alert_history.newest_judgement(found)
         repositories.alert_history.add(found, entry)
         project = repositories.runs.project(found.run_id)
@@ -70,6 +78,16 @@ def judgements(run_id: str, reading: Reading) -> ItemList[JudgementItem]:
     """List the newest judgement of each alert of a run that was judged."""
     require_run(reading, run_id)
     return ItemList(items=[_item(row) for row in reading.alert_history.judgements(run_id)], next=None)
+
+
+def _require_recorded(repositories: Repositories, run_id: str, step: int) -> None:
+    """Refuse a step beyond the last one of every attempt: a run that went back may have failed before it did."""
+    recorded = [span.last_step for span in repositories.attempts.spans(run_id) if span.last_step is not None]
+    if recorded and step > max(recorded):
+        raise InvalidField(
+            f"body.failed_at: must be at most the last recorded step of the run, {max(recorded)}, got {step}; if the "
+            "run failed in a step that it did not record, give the last recorded one"
+        )
 
 
 def _words(change: str, failed_at: int | None) -> str:

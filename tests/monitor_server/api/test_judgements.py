@@ -61,6 +61,12 @@ def test_a_judgement_of_no_alert_or_with_an_impossible_step_is_refused(collector
     _, alert_id = paged_run(collector, "refused")
     assert [judge(collector, alert_id, is_right=True, failed_at=step).status for step in (-1, False, 1.5)] == [422] * 3
     assert judge(collector, alert_id).status == 422
+    wrong, beyond = (
+        judge(collector, alert_id, is_right=right, failed_at=at) for right, at in ((False, 10), (True, 40))
+    )
+    assert (wrong.status, beyond.status) == (422, 422)
+    assert "body.failed_at: must be left out" in wrong.json()["detail"]
+    assert "last recorded step of the run, 39, got 40" in beyond.json()["detail"]
     assert judge(collector, alert_id, is_right=True, failed_at=12.0).json()["failed_at"] == 12
 
 
@@ -194,3 +200,9 @@ def test_options_that_do_not_go_together_are_refused(options, capsys):
     """Each has one line, and no request is sent."""
     assert main(["alerts", *options]) == 1
     assert "--failed-at needs" in (line := capsys.readouterr().err) or "cannot be given together" in line
+
+
+def test_a_number_of_gpus_that_is_not_finite_is_refused(capsys):
+    """The GPU-hours would be no number, which JSON cannot hold."""
+    assert main(["reassess", "--gpus", "inf", "--json"]) == 1
+    assert "--gpus must be above 0 and finite, got inf" in capsys.readouterr().err

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,8 +66,8 @@ def run(
     url: CollectorUrl = DEFAULT_URL,
 ) -> int:
     """Print the value of the alarms of each version; the exit status is 3 if this version is worse than another."""
-    if not gpus > 0.0:
-        raise CommandError(f"--gpus must be above 0, got {gpus:g}")
+    if not 0.0 < gpus < math.inf:
+        raise CommandError(f"--gpus must be above 0 and finite, got {gpus:g}")
     loaded, others = load_calibration(calibration), load_all(against or ())
     with tempfile.TemporaryDirectory() as folder:
         runs = [
@@ -123,7 +124,7 @@ def _replay(
     pages = [alert for alert in reversed(alerts) if alert["severity"] == "critical"]
     critical = [CriticalAlert.of_item(alert) for alert in pages]
     is_right = {judgement["alert_id"]: judgement["is_right"] for judgement in judged}
-    failed = [judgement["failed_at"] for judgement in judged if judgement["failed_at"] is not None]
+    failed = [item["failed_at"] for item in judged if item["is_right"] and item["failed_at"] is not None]
     saved = {name: version.runs[listed["id"]] for name, version in others.items() if listed["id"] in version.runs}
     return JudgedRun(
         id=listed["id"],
