@@ -147,7 +147,8 @@ class FalseAlarmBudget(Stateful):
     def begin_late(self, seen: int, findings: Sequence[Finding]) -> None:
         """Take over a run that began without a warranty: its steps, and the page that is open, which is paid.
 
-        Its earlier pages are not known.
+        Its earlier pages are not known, nor is the step at which the open one began. So this page may be as old as the
+        run, and a rewind does not end it as long as a critical finding holds.
 
         Args:
             seen: Recorded steps so far.
@@ -159,7 +160,7 @@ class FalseAlarmBudget(Stateful):
         self.largest = max(strengths, default=0.0)
         self.pages = int(bool(critical) and len(strengths) == len(critical))
         self.is_open = bool(critical)
-        self.open_rows = int(self.is_open)
+        self.open_rows = seen if self.is_open else 0
 
     def take_back(self, rows: int, left: int) -> None:  # noqa: ARG002 - the steps of the page are counted
         """End a page that began in rows that are replaced: what is found again is another one, as its alert is.
@@ -198,7 +199,7 @@ class FalseAlarmBudget(Stateful):
         allowed, warranty = self._warranty.allowance(self.largest), self._warranty
         reason = (
             f"held back as a warning: the warranty of {warranty.describe()}, allows {allowed:.3g} pages of this run at "
-            f"the strength {self.largest:.3g}, and this would be page {self.pages + 1}"
+            f"the strength {self.largest:.3g}, and this would be page {self.pages + 1}, as of step {finding.step:,}"
         )
         return finding._replace(
             severity=Severity.WARNING,

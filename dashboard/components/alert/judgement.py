@@ -81,7 +81,10 @@ def budget_lines(warranty: WarrantyItem | None) -> list[Component]:
         if warranty["steps_held_back"]:
             lines[0] += f"; at {warranty['steps_held_back']} steps a page was shown as a warning"
         if warranty["is_longer"]:
-            lines.append("This run is longer than every healthy run, so nothing is promised from there on.")
+            lines.append(
+                "This run is longer than every healthy run, so nothing is promised from there on. "
+                "Pages that the budget does not allow are held back all the same."
+            )
     paragraphs = [html.P(line, className="when") for line in lines]
     return [html.Div([html.H2("Budget of false pages"), html.P(warranty["promise"]), *paragraphs], className="budget")]
 

@@ -37,7 +37,7 @@ def run(
         if ledger["is_longer"]:
             say(
                 f"nothing is promised any more: this run has {ledger['steps']:,} recorded steps, and the longest "
-                f"healthy run has {ledger['longest']:,}"
+                f"healthy run has {ledger['longest']:,}; pages beyond the budget are held back all the same"
             )
     return 0
 

@@ -82,6 +82,7 @@ def test_a_page_that_cannot_be_paid_is_a_warning_with_its_reason():
     (held,) = budget.update([page(1, 1.5)])
     assert held.severity is Severity.WARNING
     assert "held back as a warning: the warranty of one false page in 1,000 recorded steps" in held.evidence["warranty"]
+    assert held.evidence["warranty"].endswith("as of step 1")
     assert held.evidence["pages_allowed"] < 1.0
     (paid,) = budget.update([page(2, 4.0)])
     assert paid.severity is Severity.CRITICAL
@@ -108,6 +109,15 @@ def test_a_page_that_a_rewind_has_taken_back_stays_paid_and_what_is_found_again_
     budget.take_back(replaced, 5)
     budget.update([page(3, 2.0)])
     assert budget.pages == pages
+
+
+def test_a_page_that_was_taken_over_outlasts_a_rewind_while_a_critical_finding_holds():
+    """When it began is not known: its alert may be older than the rewind, and would be shown beside held-back steps."""
+    budget = FalseAlarmBudget(ENOUGH)
+    budget.begin_late(40, [page(40, 2.0)])
+    budget.take_back(7, 33)
+    assert [finding.severity for finding in budget.update([page(34, 2.0)])] == [Severity.CRITICAL]
+    assert (budget.pages, budget.held_back) == (1, 0)
 
 
 def test_a_value_that_is_no_number_is_neither_held_back_nor_counted():
