@@ -50,6 +50,7 @@ class Projector:
         clock: Callable[[], float],
         publish: Callable[[Sequence[Event]], None],
         on_tick: Callable[[], None] = lambda: None,
+        is_refusing: Callable[[], bool] = lambda: False,
         span: OpenSpan = no_span,
         busy_share: BusyShare | None = None,
         max_queued_runs: int = MAX_QUEUED_RUNS,
@@ -62,6 +63,7 @@ class Projector:
         self._clock = clock
         self._publish = publish
         self._on_tick = on_tick
+        self._is_refusing = is_refusing
         self._span = span
         self._rules = projection.rules
         self._turns = RunTurns(max_queued_runs)
@@ -74,6 +76,7 @@ class Projector:
         )
         self._is_stopping = threading.Event()
         self._has_ticked = False
+        self._is_failing = False  # whether the database has failed, and has taken no write since
         self._last_tick = self._last_checked = self._monotonic()
         self._thread = threading.Thread(target=self._run, name="rlvitals-projector", daemon=True)
 
@@ -182,6 +185,7 @@ class Projector:
     def _project(self, run_id: str) -> None:
         try:
             with self._span("project slice", {"rlvitals.run_id": run_id}):
+                self._require_writes()
                 is_smallest = run_id in self._retried
                 result = self._projection.project(self._store, run_id, is_smallest=is_smallest)
         except ProjectedElsewhere as error:
@@ -189,6 +193,7 @@ class Projector:
             self._projection.forget(run_id)
             self.notify([run_id])  # the other process, such as retention, may not project it
         except Unavailable as error:
+            self._note_fault()
             self._unavailable.note_failure(error)
             self._projection.forget()
             self.notify([run_id])
@@ -237,6 +242,9 @@ class Projector:
         waited_for = self._verdicts.waited_for
         is_idle = not self._turns
         try:
+            self._require_writes()
+            if self._is_refusing():
+                self._projection.hold_statuses()
             # An earlier process may have had another clock, other deadlines or another version.
             if not self._has_ticked:
                 with self._store.write() as repositories:
@@ -249,13 +257,16 @@ class Projector:
                 found = [
                     *due,
                     *repositories.waiting.overdue_runs(before=overdue_before),
-                    *repositories.run_views.changed_runs(now=now, deadlines=settings.deadlines),
+                    *repositories.run_views.changed_runs(
+                        now=now, deadlines=settings.deadlines, without_silent=self._projection.holds_statuses
+                    ),
                     *queue.quarantined_runs(before=now - QUARANTINE_SECONDS),
                 ]
                 waited = {run_id: repositories.runs.find(run_id) for run_id in waited_for}
             # A collector that cannot write leaves its runs to other collectors.
             taken = 0 if self._unavailable.recent else self._projection.share(self._store, behind, is_idle=is_idle)
         except Unavailable as error:
+            self._note_fault()
             self._last_tick = self._monotonic()  # the database fails, and not this thread
             self._unchecked.note_failure(error)
             return
@@ -273,6 +284,21 @@ class Projector:
                 self._verdicts.wake(run_id)
             elif run.is_projected and run_id not in self._turns:
                 self._verdicts.wake_projected(run_id, run.position)
+
+    def _note_fault(self) -> None:
+        """Hold the statuses, until some time after the database takes writes again."""
+        self._is_failing = True
+        self._projection.hold_statuses()
+
+    def _require_writes(self) -> None:
+        """Write once after a fault, because slices without changes would not show that it lasts.
+
+        Raises:
+            Unavailable: If the database still takes no writes.
+        """
+        if self._is_failing:
+            self._store.probe()
+            self._is_failing = False
 
     def _end(self) -> None:
         for run_id in self._verdicts.waited_for:

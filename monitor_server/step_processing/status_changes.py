@@ -8,9 +8,11 @@ from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories.alerts import Alert
 from monitor_server.store.repositories.runs import Run
 
-__all__ = ["change_status", "due_status"]
+__all__ = ["REFUSED_SECONDS", "change_status", "due_status", "held_status"]
 
 SILENT_STATUSES: Final = ("stalled", "lost")
+# A trainer that was refused tries again within a minute, and then it may send for some time before its step is stored.
+REFUSED_SECONDS: Final = 120.0
 
 
 def due_status(run: Run, status: str, *, has_more: bool) -> str:
@@ -22,6 +24,13 @@ def due_status(run: Run, status: str, *, has_more: bool) -> str:
     if status != "stalled" or not has_more:
         return status
     return run.announced if run.quarantined_at is None else "running"
+
+
+def held_status(run: Run, status: str) -> str:
+    """Return the status of a run whose trainer was perhaps refused until now: no more silent than the announced one."""
+    if status not in SILENT_STATUSES or run.announced == "lost":
+        return status
+    return "stalled" if run.announced == "stalled" else "running"
 
 
 def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> None:

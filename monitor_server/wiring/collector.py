@@ -126,6 +126,7 @@ def build_collector(
         give_way=IngestPriority(activity.wait_until_idle).give_way,
         notifications=notifications,
         on_tick=tick,
+        is_refusing=lambda: writer.recent_failure is not None,
     )
     projector = built if is_projecting else None
     log = LogAppender(settings=settings, clock=clock, first_signals=READ_SIGNALS)

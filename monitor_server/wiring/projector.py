@@ -29,6 +29,7 @@ def build_projector(
     give_way: Callable[[], None],
     notifications: Notifications,
     on_tick: Callable[[], None],
+    is_refusing: Callable[[], bool],
 ) -> Projector:
     """Build the projector; `Projector.start` starts its thread.
 
@@ -43,6 +44,7 @@ def build_projector(
         give_way: Called after each step, to let ingest go first.
         notifications: Publishes the events of a slice, and writes the notifications that are due.
         on_tick: Called at each tick of the projector's thread.
+        is_refusing: Whether batches cannot be stored now.
     """
     known_rules = KnownRules()
     with store.read() as repositories:
@@ -64,6 +66,7 @@ def build_projector(
         clock=clock,
         publish=notifications.publish,
         on_tick=on_tick,
+        is_refusing=is_refusing,
         span=span,
     )
     exposition.watch_projector(

@@ -6,6 +6,7 @@ that a crash repeats nothing and skips nothing. The transaction is only committe
 had in the snapshot. If another projector was faster, nothing is written.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,12 +20,13 @@ from monitor_server.step_processing.ownership import Ownership
 from monitor_server.step_processing.quarantine import is_in_quarantine, quarantine
 from monitor_server.step_processing.run_memory.passed_alerts import PassedAlerts
 from monitor_server.step_processing.slices.computation import ComputedSlice, SliceComputation
-from monitor_server.step_processing.status_changes import change_status, due_status
+from monitor_server.step_processing.status_changes import REFUSED_SECONDS, change_status, due_status, held_status
 from monitor_server.step_processing.steps.detection import Tracker
 from monitor_server.store.database import Store
 from monitor_server.store.repositories import Repositories
 from monitor_server.store.repositories.projection_queue import RunBehind
 from monitor_server.store.repositories.run_status import run_status
+from monitor_server.store.repositories.runs import Run
 
 __all__ = ["Projection", "SliceResult"]
 
@@ -79,6 +81,7 @@ class Projection:
         self._record_transitions = record_transitions
         self._passed = PassedAlerts()
         self._ownership = Ownership(owner, clock=clock)
+        self._held_until = -math.inf
 
     @property
     def rules(self) -> RuleTracker:
@@ -99,6 +102,18 @@ class Projection:
             "watched_runs": lambda: self._ownership.watched_runs,
             "late_runs": lambda: self._ownership.late_runs,
         }
+
+    @property
+    def holds_statuses(self) -> bool:
+        """Whether no run becomes stalled or lost now."""
+        return self._clock() < self._held_until
+
+    def hold_statuses(self) -> None:
+        """Let no run become stalled or lost for a while, because the database refuses what trainers send, or just has.
+
+        Their silence is ours: it ends when they have had the time to send again.
+        """
+        self._held_until = self._clock() + REFUSED_SECONDS
 
     def forget(self, run_id: str | None = None) -> None:
         """Drop a run, or all runs, from memory, because the store did not accept the change."""
@@ -128,7 +143,7 @@ class Projection:
             if self._ownership.is_taken(run):
                 self.forget(run_id)
                 return None
-            status, revision = run_status(run, now=now, deadlines=self._settings.deadlines), run.revision
+            status, revision = self._status(run, now=now), run.revision
             is_blind = is_in_quarantine(run, now)
             computed = (
                 self._computation.observe_status(repositories, run, status, now=now)
@@ -185,7 +200,7 @@ class Projection:
         self._ownership.prolong(run, stored)
         context.write(repositories)
         computed.waiting.save(repositories)
-        status = due_status(run, run_status(run, now=context.now, deadlines=deadlines), has_more=has_more)
+        status = due_status(run, self._status(run, now=context.now), has_more=has_more)
         is_changed = status != run.announced
         # What arrived since the log was read is for the next slice, and may be found again.
         if status != "running" and run.is_projected and not computed.waiting:
@@ -201,6 +216,10 @@ class Projection:
         if is_changed or stored.quarantined_at is not None:  # readers see another status or phase
             context.add_run(repositories, deadlines)
         return True
+
+    def _status(self, run: Run, *, now: float) -> str:
+        status = run_status(run, now=now, deadlines=self._settings.deadlines)
+        return held_status(run, status) if self.holds_statuses else status
 
     def _end_kept(self, repositories: Repositories, computed: ComputedSlice, status: str) -> None:
         """Resolve what was not found at the newest step of the detectors, which may be of an attempt before the last.

@@ -113,9 +113,10 @@ class RunViews:
         query = query.order_by(worst_severity(), runs.c.last_seen.desc()).limit(limit)
         return [row_fields(row) for row in self._connection.execute(query).mappings()]
 
-    def changed_runs(self, *, now: float, deadlines: Deadlines) -> list[str]:
-        """Return the unsettled runs whose status differs from the last announced one."""
-        return list(self._connection.execute(_changed_query(deadlines), {"now": now}).scalars())
+    def changed_runs(self, *, now: float, deadlines: Deadlines, without_silent: bool = False) -> list[str]:
+        """Return the unsettled runs whose status differs from the last announced one; some without the silent runs."""
+        query = _changed_query(deadlines, without_silent=without_silent)
+        return list(self._connection.execute(query, {"now": now}).scalars())
 
     def _find(self, view: Select[Any], run_id: str) -> dict[str, Any] | None:
         return next(iter(self._rows(view.where(runs.c.id == run_id))), None)
@@ -138,10 +139,11 @@ class RunViews:
 
 
 @cache
-def _changed_query(deadlines: Deadlines) -> Select[Any]:
+def _changed_query(deadlines: Deadlines, *, without_silent: bool) -> Select[Any]:
     """Build, once for a collector, the query of the runs whose status differs from the last announced one."""
     status = status_column(bindparam("now", type_=Float), deadlines)
-    return select(runs.c.id).where(~runs.c.is_settled, status != runs.c.announced, runs.c.deleted_at.is_(None))
+    query = select(runs.c.id).where(~runs.c.is_settled, status != runs.c.announced, runs.c.deleted_at.is_(None))
+    return query.where(status.not_in(("stalled", "lost"))) if without_silent else query
 
 
 def _group_keys(order: RunOrder, by: str) -> list[ColumnElement[Any]]:

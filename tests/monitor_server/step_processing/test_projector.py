@@ -15,6 +15,7 @@ from monitor_server.step_processing.projector import LATE_TICK_SECONDS, Projecto
 from monitor_server.step_processing.scheduling import known_verdicts
 from monitor_server.step_processing.scheduling.busy_share import BusyShare
 from monitor_server.step_processing.slices.projection import Projection
+from monitor_server.step_processing.status_changes import REFUSED_SECONDS
 from monitor_server.step_processing.steps import budget
 from monitor_server.step_processing.steps.detection import Tracker
 from tests.databases import sqlite_only
@@ -174,6 +175,76 @@ def test_a_database_that_fails_is_not_taken_for_a_projector_that_hangs(projector
     assert "was removed or replaced" in projector.recent_failure
     away.rename(path)
     eventually(lambda: projector.recent_failure is None)
+
+
+@pytest.fixture
+def fail(database_url):
+    """Return a function that lets the database refuse what is written to runs, and returns one that ends this."""
+    if database_url.startswith("sqlite"):
+        path = Path(sqlalchemy.make_url(database_url).database)
+
+        def hide():
+            away = path.rename(path.with_suffix(".away"))
+            return lambda: away.rename(path)
+
+        yield hide
+        return
+    with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as connection:
+
+        def fill():
+            connection.execute(
+                "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+                "$$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$"
+            )
+            for table in ("runs", "alembic_version"):
+                connection.execute(f"CREATE TRIGGER full_disk BEFORE UPDATE ON {table} EXECUTE FUNCTION full_disk()")
+            return lambda: connection.execute("DROP FUNCTION full_disk() CASCADE")
+
+        yield fill
+
+
+def _announced(store, run_id):
+    with store.read() as repositories:
+        return repositories.runs.find(run_id).announced
+
+
+def test_a_trainer_that_the_database_refused_has_time_to_send_again(fail, projector, append, clock, store):
+    """Its run is not lost in the moment in which writes succeed again, but two minutes later, if nothing has come."""
+    run_id = append(records=[{"step": 1}])
+    projector.start()
+    eventually(lambda: projector.known_verdict(run_id) is not None)
+    repair = fail()
+    clock.now += 10_000
+    seen = sum(store.faults.counts().values())
+    eventually(lambda: sum(store.faults.counts().values()) >= seen + 2)
+    repair()
+    other = append(run="other", records=[{"step": 1}])
+    projector.notify([run_id, other])
+    eventually(lambda: projector.known_verdict(other) is not None)
+    assert _announced(store, run_id) == "running"
+    clock.now += REFUSED_SECONDS
+    eventually(lambda: _announced(store, run_id) == "lost")
+
+
+def test_no_run_becomes_silent_while_batches_are_refused(store, scripted, clock, append):
+    """The projector, which has nothing to write, has seen no fault."""
+    run_id, refused, ticks, settings = append(records=[{"step": 1}]), ["a batch"], [], Settings(tick_seconds=0.05)
+    projection = Projection(Tracker(scripted), settings=settings, clock=clock)
+    options = {"clock": clock, "publish": lambda _: None, "on_tick": lambda: ticks.append(clock.now)}
+    projector = Projector(store, projection, settings=settings, is_refusing=lambda: bool(refused), **options)
+    projector.start()
+    try:
+        eventually(lambda: projector.known_verdict(run_id))
+        clock.now += 10_000
+        eventually(lambda: ticks.count(clock.now) >= 3)
+        assert _announced(store, run_id) == "running"
+        refused.clear()
+        ticks.clear()
+        eventually(lambda: len(ticks) >= 2)  # the first one may have begun before
+        clock.now += REFUSED_SECONDS
+        eventually(lambda: _announced(store, run_id) == "lost")
+    finally:
+        projector.stop()
 
 
 def test_the_queue_of_runs_is_bounded_and_the_rest_is_found_in_the_store(store, scripted, clock, append, published):
