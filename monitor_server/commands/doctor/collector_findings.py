@@ -130,7 +130,11 @@ def _versions(own: str, collector: str, sdks: Mapping[str, int]) -> DoctorFindin
 def _refused(batches: Mapping[str, int]) -> DoctorFinding:
     named = {reason: count for reason, count in batches.items() if count and reason != LATER}
     if not named:
-        return DoctorFinding(level=Level.OK, about="batches", text="none was refused since its start")
+        later = batches.get(LATER, 0)
+        put_off = f"; {later:,} were put off (503) and could be sent again" if later else ""
+        return DoctorFinding(
+            level=Level.OK, about="batches", text=f"none was refused for good since its start{put_off}"
+        )
     shown = ", ".join(f"{reason} ({count:,})" for reason, count in named.items())
     advice = (
         "docs/runbooks/rlvitalsbatchesrefused.md explains each reason; the trainer's log has the collector's answer"

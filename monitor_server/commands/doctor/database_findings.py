@@ -66,7 +66,7 @@ def _check_state(state: DatabaseState) -> Iterator[DoctorFinding]:
 
 def check_disk(free_bytes: int, size_bytes: int) -> DoctorFinding:
     """Return whether there is space for new data, and for a backup."""
-    text = f"{free_bytes / GIBIBYTE:.1f} GiB are free, the database has {size_bytes / GIBIBYTE:.1f} GiB"
+    text = f"{_size(free_bytes)} are free, the database has {_size(size_bytes)}"
     if free_bytes < FULL_BYTES:
         advice = (
             "make space now: the collector refuses batches when it cannot write, and trainers keep them on their disks"
@@ -76,6 +76,10 @@ def check_disk(free_bytes: int, size_bytes: int) -> DoctorFinding:
         advice = "make space, or remove old data (docs/operations.md); a backup beside the database would not fit"
         return DoctorFinding(level=Level.WARNING, about="disk", text=text, advice=advice)
     return DoctorFinding(level=Level.OK, about="disk", text=text)
+
+
+def _size(count: int) -> str:
+    return f"{count / MEBIBYTE:.1f} MiB" if count < GIBIBYTE else f"{count / GIBIBYTE:.1f} GiB"
 
 
 def check_clock(whose: str, ahead_seconds: float) -> DoctorFinding:

@@ -244,6 +244,8 @@ def test_what_a_collector_reports_of_itself_comes_with_what_to_do(start_collecto
         (finding,) = [each for each in check_status(healthy | change) if each.level != Level.OK]
         assert (finding.about, finding.level) == (about, level)
         assert advice in finding.advice
+    found = check_status(healthy | {"refused_batches": {"later": 9}})
+    assert any("none was refused for good since its start; 9 were put off (503)" in each.text for each in found)
 
 
 def test_a_collector_that_cannot_write_is_not_ready(migrated_sqlite, start_collector, tmp_path, examine):
@@ -331,6 +333,11 @@ def test_a_postgresql_that_was_not_tested_is_a_warning(server, level):
 def test_the_disk_must_hold_what_comes_and_a_backup(free, size, level):
     """A full disk is a problem, and one that is too small for a copy of the database is a warning."""
     assert check_disk(free, size).level == level
+
+
+def test_the_space_of_a_small_disk_is_stated_in_mebibytes():
+    """As 0.0 GiB it would say nothing."""
+    assert check_disk(20 * GIBIBYTE // 1024, 3 * GIBIBYTE).text == "20.0 MiB are free, the database has 3.0 GiB"
 
 
 def test_clocks_must_agree():
