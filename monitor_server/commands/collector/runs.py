@@ -45,7 +45,8 @@ def run(
     if delete is not None or delete_project is not None:
         path = f"/runs/{path_part(delete)}" if delete is not None else f"/projects/{path_part(delete_project or '')}"
         deleted = fetch_json("DELETE", url, path, fields={"force": "true"} if force else {})["runs"]
-        say(f"{len(deleted)} run{'s' * (len(deleted) != 1)} deleted; the rows are removed in the background")
+        runs = f"{len(deleted)} run{'s' * (len(deleted) != 1)}"
+        say(f"{runs} deleted; the rows are removed in the background, which needs some free space on a SQLite disk")
         return 0
     if force:
         raise CommandError("--force needs --delete ID or --delete-project NAME")
