@@ -80,7 +80,7 @@ class PairedProbe:
         """
         known = None
         try:
-            known = _score(score) if before is None else _check_pair("before", before)
+            known = _score(score) if before is None else _without_graph(_check_pair("before", before))
         finally:
             self._pending.append(PendingScores(score, known, mask, correct, fresh))
 
@@ -112,6 +112,12 @@ class PairedProbe:
 def _score(score: Scorer) -> tuple[Tensor, Tensor | None]:
     with without_trace():
         return _check_pair("what score returns", score())
+
+
+def _without_graph(scores: tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor | None]:
+    """Return the scores without their graph, which would stay in memory where the update is skipped."""
+    logprobs, entropies = scores
+    return logprobs.detach(), None if entropies is None else entropies.detach()
 
 
 def _check_pair(name: str, given: tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor | None]:

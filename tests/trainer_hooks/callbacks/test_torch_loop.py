@@ -357,6 +357,48 @@ def test_what_was_noted_of_a_step_that_an_exception_ends_is_sent(optimizer, conn
     assert partial.summaries["likelihood/correct"].value() == -2
 
 
+@pytest.mark.parametrize("is_watch_closed", [False, True], ids=["noted again", "closed"])
+def test_a_loss_that_is_not_finite_is_sent_where_a_scaler_skips_its_update(is_watch_closed, connect, collector):
+    """It is sent once, however many updates are skipped, and as a part of the step that never came."""
+    weight = torch.nn.Parameter(torch.tensor(3.0))
+    optimizer, scaler = torch.optim.SGD([weight], lr=0.5), torch.amp.GradScaler("cpu", init_scale=8.0)
+    watch = LoopWatch(optimizer, connect())
+    for factor in [1.0, float("nan")] + ([] if is_watch_closed else [float("nan"), float("nan")]):
+        loss = weight * factor
+        watch.note({"loss/policy": loss, "reward/mean": 0.5})
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    watch.close()
+    whole, partial = collector.records
+    assert (whole.step, partial.step) == (1, 2)
+    assert "hooks/partial_step" not in whole.scalars
+    assert partial.scalars == {"loss/policy": pytest.approx(float("nan"), nan_ok=True)} | {
+        "reward/mean": 0.5,
+        "hooks/partial_step": 1.0,
+    }
+
+
+def test_updates_that_a_scaler_skips_until_its_scale_fits_are_no_steps(connect, collector, caplog):
+    """As in a healthy training: the loss is finite. Only if updates are skipped on and on, the log says so, once."""
+    weight = torch.nn.Parameter(torch.tensor(3.0))
+    optimizer, scaler = torch.optim.SGD([weight], lr=0.0), torch.amp.GradScaler("cpu", init_scale=2.0**127)
+    with LoopWatch(optimizer, connect()) as watch:
+        for _ in range(5):  # 8 · 2¹²⁷, 8 · 2¹²⁶ and 8 · 2¹²⁵ are infinite in float32
+            optimizer.zero_grad()
+            loss = 8 * weight
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            watch.note({"loss/policy": loss, "grad/norm": torch.nn.utils.clip_grad_norm_([weight], 1e9)})
+            scaler.step(optimizer)
+            scaler.update()
+        assert "has not stepped" not in caplog.text
+        for _ in range(500):
+            watch.note({"loss/policy": loss})
+    assert [(record.step, record.scalars["grad/norm"]) for record in collector.records] == [(1, 8.0), (2, 8.0)]
+    assert caplog.text.count("has not stepped") == 1
+
+
 def test_responses_are_scored_before_and_after_the_step(optimizer, connect, collector):
     """At every second step held-out responses are scored twice, and those with given scores once more."""
     first, _ = optimizer.param_groups[0]["params"]

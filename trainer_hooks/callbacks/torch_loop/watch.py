@@ -1,5 +1,6 @@
 """Logs a step of a plain PyTorch loop each time its optimiser steps."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
@@ -24,6 +25,9 @@ from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
 
+NOTES_WITHOUT_A_STEP = 200
+"""Notes of the same number after which a missing optimiser step is reported; more than most loops accumulate."""
+
 
 class LoopWatch:
     """Logs a step each time the optimiser steps: gradient norm, learning rate, and the numbers that you noted.
@@ -40,6 +44,8 @@ class LoopWatch:
     without a collective, so it is left out.
 
     If an exception ends the block, the numbers noted since the last step are sent first, marked ``hooks/partial_step``.
+    So are numbers with a loss that is NaN or infinite, if the loss is noted again, or the watch closed, without a step
+    in between: a GradScaler skips such an update, and the optimiser does not step.
 
     Args:
         optimizer: Any torch optimiser, prepared by Accelerate or not.
@@ -85,6 +91,8 @@ class LoopWatch:
         self._step = _read_first_step(first_step)
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
+        self._notes_without_a_step = 0
+        self._is_failure_logged = False
         self._handles = []
         if not isinstance(monitor, trainer_hooks.NullMonitor):
             stepping = _unwrap(optimizer)
@@ -116,7 +124,9 @@ class LoopWatch:
         if not self._handles:
             return
         try:
-            self._scalars.update({} if scalars is None else scalars)
+            noted = {} if scalars is None else dict(scalars)
+            self._see_whether_stepped(noted)
+            self._scalars.update(noted)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             given = describe_object(type(scalars))
             self._monitor.drops.count("scalars", f"note needs numbers by name, got {given}: {describe_error(error)}")
@@ -134,6 +144,7 @@ class LoopWatch:
             self._decisions.go_back(self._step)
         self._decisions.clear()
         self._scalars, self._rollouts, self._recomputed = {}, None, []
+        self._notes_without_a_step, self._is_failure_logged = 0, False
 
     def score_again(
         self,
@@ -177,6 +188,8 @@ class LoopWatch:
 
     def close(self) -> None:
         """Remove the hooks from the optimiser and close the monitor; safe to call twice."""
+        if self._handles:
+            self._log_failed_update()
         self._detach()
         self._monitor.close()
 
@@ -186,8 +199,8 @@ class LoopWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is not None and self._handles:
-            self._log_partial_step()
+        if self._handles:
+            self._log_failed_update() if kind is None else self._log_partial_step()
         self._detach()
         self._monitor.__exit__(kind, error, traceback)
 
@@ -198,8 +211,36 @@ class LoopWatch:
         if self._model_monitors is not None:
             self._model_monitors.remove()
 
+    def _see_whether_stepped(self, scalars: Mapping[str, SupportsFloat]) -> None:
+        """See whether these numbers replace earlier ones, whose update was skipped or belongs to the same step."""
+        if not any(name in scalars for name in self._scalars):
+            return
+        self._notes_without_a_step += 1
+        if self._notes_without_a_step == NOTES_WITHOUT_A_STEP:
+            self._monitor.drops.warn(
+                "no step",
+                f"the optimiser has not stepped while the same numbers were noted {NOTES_WITHOUT_A_STEP} times. Unless "
+                "the loop accumulates so many batches, its updates are skipped, as a GradScaler does where gradients "
+                "are NaN or infinite; a skipped update is no step of the run (docs/trainers/loops.md)",
+                once=True,
+            )
+        if any(map(_is_loss, scalars)):
+            self._log_failed_update()
+
+    def _log_failed_update(self) -> None:
+        """Log the numbers noted for an update that was skipped, if their loss is NaN or infinite.
+
+        The number of the step stays: other ranks may have a finite loss, and all must count the same steps. Therefore
+        it is logged once until the optimiser steps. An infinite gradient norm alone is no failure, because a GradScaler
+        begins with a scale that is too large.
+        """
+        losses = [value for name, value in self._scalars.items() if _is_loss(name)]
+        if not self._is_failure_logged and any(map(_is_not_finite, losses)):
+            self._is_failure_logged = True
+            self._log_partial_step()
+
     def _log_partial_step(self) -> None:
-        """Log the numbers noted for the step that an exception ends before its update."""
+        """Log the numbers noted for a step that ends before its update."""
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts = {}, None
         if scalars or rollouts is not None:
@@ -234,6 +275,7 @@ class LoopWatch:
             self._measure(optimizer)
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts = {}, None
+        self._notes_without_a_step, self._is_failure_logged = 0, False
         reports: list[ActionReport] = []
         with self._guard:
             reports = self._decisions.after_step(self._step)
@@ -267,6 +309,17 @@ def _read_first_step(given: float) -> int:
         return whole_step(given)
     except Exception as error:  # whatever an object of the user's raises
         raise ConfigurationError(f"first_step must be an integer from 0 on, got {describe_object(given)}") from error
+
+
+def _is_loss(name: object) -> bool:
+    return isinstance(name, str) and name.startswith("loss/")
+
+
+def _is_not_finite(value: SupportsFloat) -> bool:
+    try:
+        return not math.isfinite(value.detach() if isinstance(value, torch.Tensor) else value)
+    except Exception:  # noqa: BLE001 - what is no number is counted when it is logged
+        return False
 
 
 def _unwrap(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
