@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 __all__ = ["Heads", "heads_of", "spectral_entropies"]
 
@@ -36,7 +37,8 @@ def heads_of(model: nn.Module) -> Iterator[Heads]:
     """Find the attention modules of a Hugging Face model: those with ``q_proj``, ``k_proj`` and ``head_dim``.
 
     Fused projections, projections that also hold a gate (Qwen3-Next, Qwen3.5), adapters (LoRA), quantised weights and
-    sharded weights are skipped, because the stored matrix is not the one that the head multiplies with.
+    sharded weights are skipped, because the stored matrix is not the one that the head multiplies with. Parametrised
+    weights are skipped too: to read one computes it, which may change the training (`spectral_norm` iterates).
     """
     for module in model.modules():
         size, count = getattr(module, "head_dim", None), _head_count(module)
@@ -90,6 +92,8 @@ def _head_count(module: nn.Module) -> int:
 
 def _weight(module: nn.Module, name: str) -> Tensor | None:
     projection = getattr(module, name, None)
+    if isinstance(projection, nn.Module) and is_parametrized(projection, "weight"):
+        return None
     weight = getattr(projection, "weight", None)
     # The weight of an adapter's projection is the frozen one that it adapts.
     if not isinstance(weight, Tensor) or hasattr(projection, "base_layer") or hasattr(weight, "full_tensor"):
