@@ -28,6 +28,9 @@ __all__ = ["LoopWatch"]
 NOTES_WITHOUT_A_STEP = 200
 """Notes of the same number after which a missing optimiser step is reported; more than most loops accumulate."""
 
+NOTES_BEFORE_A_READ = 32
+"""Notes of the same number after which a loss is read on its device, which makes the training wait for the device."""
+
 
 class LoopWatch:
     """Logs a step each time the optimiser steps: gradient norm, learning rate, and the numbers that you noted.
@@ -224,8 +227,14 @@ class LoopWatch:
                 "are NaN or infinite; a skipped update is no step of the run (docs/trainers/loops.md)",
                 once=True,
             )
-        if any(map(_is_loss, scalars)):
+        if any(map(_is_loss, scalars)) and (
+            self._notes_without_a_step > NOTES_BEFORE_A_READ or not self._is_on_device()
+        ):
             self._log_failed_update()
+
+    def _is_on_device(self) -> bool:
+        losses = [value for name, value in self._scalars.items() if _is_loss(name)]
+        return any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in losses)
 
     def _log_failed_update(self) -> None:
         """Log the numbers noted for an update that was skipped, if their loss is NaN or infinite.
