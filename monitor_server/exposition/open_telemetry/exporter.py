@@ -116,8 +116,6 @@ class Otlp:
 
 def _resource() -> Resource:
     found = Resource.create()
-    name = str(found.attributes.get(SERVICE_NAME, ""))
-    own = {SERVICE_VERSION: version("rlvitals")}
-    if name.startswith("unknown_service"):
-        own[SERVICE_NAME] = "rlvitals"
-    return found.merge(Resource(own))
+    is_named = not str(found.attributes.get(SERVICE_NAME, "")).startswith("unknown_service")
+    given = Resource({SERVICE_VERSION: version("rlvitals")}).merge(found)
+    return given if is_named else given.merge(Resource({SERVICE_NAME: "rlvitals"}))

@@ -25,6 +25,7 @@ from prometheus_client.core import Metric as Family
 __all__ = ["SCOPE", "RegistryMetrics"]
 
 SCOPE: Final = "rlvitals"
+UNITS: Final = {"_seconds": "s", "_bytes": "By"}  # by the end of the name
 
 
 class RegistryMetrics:
@@ -38,7 +39,9 @@ class RegistryMetrics:
     def read(self) -> MetricsData:
         """Return the current values of all metrics."""
         now = time.time_ns()
-        metrics = [Metric(each.name, each.documentation, each.unit, self._data(each, now)) for each in self._families()]
+        metrics = [
+            Metric(each.name, each.documentation, _unit(each.name), self._data(each, now)) for each in self._families()
+        ]
         scope = ScopeMetrics(InstrumentationScope(SCOPE), metrics, "")
         return MetricsData([ResourceMetrics(self._resource, [scope], "")])
 
@@ -79,3 +82,7 @@ class RegistryMetrics:
                 )
             )  # fmt: skip
         return points
+
+
+def _unit(name: str) -> str:
+    return next((unit for end, unit in UNITS.items() if name.endswith(end)), "")

@@ -5,6 +5,7 @@ would export without end.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -46,6 +47,8 @@ CHOICES: Final = {
     "OTEL_METRICS_EXPORTER": {"otlp", "none"},
     "OTEL_TRACES_SAMPLER": RATIO_SAMPLERS
     | {"always_on", "always_off", "parentbased_always_on", "parentbased_always_off"},
+    # The counters are those of Prometheus, which add up from the start of the process.
+    f"{EXPORTER}METRICS_TEMPORALITY_PREFERENCE": {"cumulative"},
     **{f"{EXPORTER}{signal}COMPRESSION": {"none", "gzip", "deflate"} for signal in SIGNALS},
     **{f"{EXPORTER}{signal}PROTOCOL": {"http/protobuf"} for signal in SIGNALS},
 }
@@ -80,6 +83,8 @@ def check_variables(variable: Callable[[str], str | None]) -> None:
         if text is not None and text.lower() not in choices:
             raise _wrong(name, f"one of {', '.join(sorted(choices))}", text)
     for signal in SIGNALS:
+        for kind in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
+            _check_file(f"{EXPORTER}{signal}{kind}", value_of(f"{EXPORTER}{signal}{kind}"))
         _number(
             f"{EXPORTER}{signal}TIMEOUT", value_of(f"{EXPORTER}{signal}TIMEOUT"), LONGEST_TIMEOUT_SECONDS, "seconds"
         )
@@ -121,6 +126,15 @@ def _check_address(name: str, text: str | None) -> None:
         is_usable = False
     if not is_usable:
         raise StartupError(f"{name} must be an address such as http://otel-collector:4318, and it is none")
+
+
+def _check_file(name: str, text: str | None) -> None:
+    if text is None:
+        return
+    try:
+        Path(text).read_bytes()
+    except (OSError, ValueError) as error:
+        raise _wrong(name, f"a file that can be read ({getattr(error, 'strerror', None) or error})", text) from error
 
 
 def _wrong(name: str, wanted: str, text: str) -> StartupError:

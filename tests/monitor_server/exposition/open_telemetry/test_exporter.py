@@ -155,8 +155,9 @@ def test_spans_of_request_append_projection_and_notification_arrive(
     assert endpoint.metrics()["rlvitals_ingest_records"][1]["service.name"] == "our-collector"
 
 
-def test_the_metrics_are_those_that_prometheus_scrapes(endpoint, start_collector, scripted):
+def test_the_metrics_are_those_that_prometheus_scrapes(endpoint, start_collector, scripted, monkeypatch):
     """A counter, a gauge with labels and a histogram have the values of /metrics, and the service has our name."""
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.version=mine")
     live = start_collector(engine=scripted, opentelemetry=True)
     live.send(run="r", project="p", records=[{"step": step, "scalars": {"a": 2.5}} for step in range(3)])
 
@@ -174,7 +175,8 @@ def test_the_metrics_are_those_that_prometheus_scrapes(endpoint, start_collector
     assert not ingest.HasField("max")
     metric, resource = endpoint.metrics()["rlvitals_ingest_records"]
     assert metric.sum.is_monotonic
-    assert resource["service.name"] == "rlvitals"
+    assert (resource["service.name"], resource["service.version"]) == ("rlvitals", "mine")
+    assert (metric.unit, endpoint.metrics()["rlvitals_ingest_seconds"][0].unit) == ("", "s")
 
 
 def test_no_secret_is_exported(endpoint, start_collector, scripted, tmp_path):

@@ -33,6 +33,8 @@ from monitor_server.settings import Settings
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://[1"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zip"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem"),
         ("OTEL_TRACES_EXPORTER", "console"),
         ("OTEL_TRACES_SAMPLER", "sometimes"),
         ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", ""),
