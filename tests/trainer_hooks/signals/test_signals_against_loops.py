@@ -15,8 +15,10 @@ from trainer_hooks.wire import Record, merge
 
 
 def correlation(one, other):
-    """Return the correlation of the values of a group, or None where one of the two does not vary."""
-    if not (np.isfinite(one).all() and np.isfinite(other).all()) or len(set(one)) == 1 or len(set(other)) == 1:
+    """Return the correlation of the finite pairs of a group, or None where one of the two does not vary."""
+    known = np.isfinite(one) & np.isfinite(other)
+    one, other = one[known], other[known]
+    if len(set(one)) < 2 or len(set(other)) < 2:
         return None
     return float(np.corrcoef(one, other)[0, 1])
 
@@ -203,6 +205,15 @@ def test_rewards_that_are_large_and_alike_have_a_correlation():
     better = np.array([True, False, True, False])
     a = arrays(3, 4, 8, bad=False) | {"group_ids": np.zeros(4, int)}
     a |= {"rewards": np.where(better, 10.2, 10.0), "advantages": np.where(better, 1.0, -1.0)}
+    assert compute_signals(a)["advantage/reward_corr"] == pytest.approx(1.0)
+
+
+def test_a_response_without_action_tokens_leaves_the_correlation_of_its_group():
+    """It has no mean of its tokens' advantages, and the others of the group have."""
+    better = np.array([True, False, True, False])
+    a = {"logprobs": np.full((4, 8), -1.0), "group_ids": np.zeros(4, int), "rewards": np.where(better, 1.0, 0.0)}
+    a |= {"mask": np.repeat([[True], [True], [True], [False]], 8, axis=1)}
+    a |= {"advantages": np.repeat(np.where(better, 1.0, -1.0)[:, None], 8, axis=1)}
     assert compute_signals(a)["advantage/reward_corr"] == pytest.approx(1.0)
 
 

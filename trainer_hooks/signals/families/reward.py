@@ -48,12 +48,16 @@ def _correlate(tokens: ActionTokens, group: Array, advantages: Array) -> Pending
     """Compute the correlation of advantages and rewards within a group, mean over groups in which both vary.
 
     Sums are of differences from the group's means, because rewards may be large and alike. A group in which either does
-    not vary beyond rounding, or is not finite, has no correlation.
+    not vary beyond rounding has no correlation. A response is left out where either is not finite, such as one without
+    action tokens, which has no mean advantage.
     """
     library, xp, responses = tokens.library, tokens.xp, len(group)
     pair = xp.stack([library.to_float64(advantages), library.to_float64(tokens.rollouts.rewards)])
-    sizes = library.sum_by(xp.ones_like(group), group, responses)
-    differences = pair - (library.sum_by(pair, group, responses) / sizes)[:, group]
+    known = xp.isfinite(pair[0]) & xp.isfinite(pair[1])
+    pair = xp.where(known, pair, 0.0)
+    sizes = library.sum_by(known, group, responses)
+    means = library.sum_by(pair, group, responses) / xp.where(sizes > 0, sizes, 1)
+    differences = xp.where(known, pair - means[:, group], 0.0)
     products = xp.stack([differences[0] * differences[1], *(differences * differences), *(pair * pair)])
     together, *squares = library.sum_by(products, group, responses)
     varies = (squares[0] > ROUNDING * squares[2]) & (squares[1] > ROUNDING * squares[3])
