@@ -99,7 +99,10 @@ def test_alarms_are_judged_on_the_page_of_an_ended_run_and_of_the_alert(died, vi
     expect(form.get_by_role("status")).to_have_text("Wrong, says bob")
     form.get_by_placeholder("failed at step").fill("12")
     form.get_by_role("button", name="Wrong").click()
-    expect(form.get_by_role("status")).to_have_text("Wrong, the run failed at step 12, says the dashboard")
+    expect(form.locator(".field-problem")).to_contain_text("must be left out of a judgement that an alarm was wrong")
+    form.get_by_placeholder("failed at step").fill("")
+    form.get_by_role("button", name="Wrong").click()
+    expect(form.locator("[role=status].when")).to_have_text("Wrong, says the dashboard")
     expect(visit.page.locator(".history li").first).to_contain_text("judged wrong by the dashboard")
     assert [item["is_right"] for item in collector.get(f"/runs/{run_id}/judgements")["items"]] == [False]
 
