@@ -35,8 +35,8 @@ $(VENV)/.dev: $(VENV)/.run
 demo: $(VENV)/.run ## Watch a real GRPO run rise, degrade and collapse on http://127.0.0.1:8600
 	@$(BIN)/rlvitals demo
 
-# Six keep two cores busy: many tests wait for a clock, a disk or a browser.
-WORKERS ?= 6
+# Four keep two cores busy, because many tests wait for a clock, a disk or a browser; six need a sixth more computing.
+WORKERS ?= 4
 test: $(VENV)/.dev ## Run every test that needs no Docker engine (30 to 50 minutes on two cores)
 	$(BIN)/pytest -m 'not docker' -n $(WORKERS) --dist worksteal
 
