@@ -1,6 +1,5 @@
 """Logs a step of a plain PyTorch loop each time its optimiser steps."""
 
-import math
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, SupportsFloat
@@ -12,6 +11,7 @@ from trainer_hooks.actions import Decision
 from trainer_hooks.callbacks.shared.error_guard import Guard
 from trainer_hooks.callbacks.shared.naming import PARTIAL_STEP
 from trainer_hooks.callbacks.torch_loop.decisions import LoopDecisions
+from trainer_hooks.callbacks.torch_loop.skipped_updates import SkippedUpdates
 from trainer_hooks.errors import ConfigurationError
 from trainer_hooks.model_monitors import ModelMonitors
 from trainer_hooks.model_monitors.gradients import norm_of_gradients
@@ -24,12 +24,6 @@ from trainer_hooks.text_safety import describe_error, describe_object
 from trainer_hooks.wire import ActionReport
 
 __all__ = ["LoopWatch"]
-
-NOTES_WITHOUT_A_STEP = 200
-"""Notes of the same number after which a missing optimiser step is reported; more than most loops accumulate."""
-
-NOTES_BEFORE_A_READ = 32
-"""Notes of the same number after which a loss is read on its device, which makes the training wait for the device."""
 
 
 class LoopWatch:
@@ -94,8 +88,7 @@ class LoopWatch:
         self._step = _read_first_step(first_step)
         self._scalars: dict[str, SupportsFloat] = {}
         self._rollouts: trainer_hooks.Rollouts | Mapping[str, Any] | None = None
-        self._notes_without_a_step = 0
-        self._is_failure_logged = False
+        self._skipped = SkippedUpdates(lambda problem: monitor.drops.warn("no step", problem, once=True))
         self._handles = []
         if not isinstance(monitor, trainer_hooks.NullMonitor):
             stepping = _unwrap(optimizer)
@@ -128,7 +121,8 @@ class LoopWatch:
             return
         try:
             noted = {} if scalars is None else dict(scalars)
-            self._see_whether_stepped(noted)
+            if self._skipped.note(self._scalars, noted):
+                self._log_partial_step()
             self._scalars.update(noted)
         except Exception as error:  # noqa: BLE001 - nothing of ours raises into training
             given = describe_object(type(scalars))
@@ -147,7 +141,7 @@ class LoopWatch:
             self._decisions.go_back(self._step)
         self._decisions.clear()
         self._scalars, self._rollouts, self._recomputed = {}, None, []
-        self._notes_without_a_step, self._is_failure_logged = 0, False
+        self._skipped.end()
 
     def score_again(
         self,
@@ -191,8 +185,7 @@ class LoopWatch:
 
     def close(self) -> None:
         """Remove the hooks from the optimiser and close the monitor; safe to call twice."""
-        if self._handles:
-            self._log_failed_update()
+        self._log_last_numbers(has_raised=False)
         self._detach()
         self._monitor.close()
 
@@ -202,8 +195,7 @@ class LoopWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._handles:
-            self._log_failed_update() if kind is None else self._log_partial_step()
+        self._log_last_numbers(has_raised=kind is not None)
         self._detach()
         self._monitor.__exit__(kind, error, traceback)
 
@@ -214,38 +206,8 @@ class LoopWatch:
         if self._model_monitors is not None:
             self._model_monitors.remove()
 
-    def _see_whether_stepped(self, scalars: Mapping[str, SupportsFloat]) -> None:
-        """See whether these numbers replace earlier ones, whose update was skipped or belongs to the same step."""
-        if not any(name in scalars for name in self._scalars):
-            return
-        self._notes_without_a_step += 1
-        if self._notes_without_a_step == NOTES_WITHOUT_A_STEP:
-            self._monitor.drops.warn(
-                "no step",
-                f"the optimiser has not stepped while the same numbers were noted {NOTES_WITHOUT_A_STEP} times. Unless "
-                "the loop accumulates so many batches, its updates are skipped, as a GradScaler does where gradients "
-                "are NaN or infinite; a skipped update is no step of the run (docs/trainers/loops.md)",
-                once=True,
-            )
-        if any(map(_is_loss, scalars)) and (
-            self._notes_without_a_step > NOTES_BEFORE_A_READ or not self._is_on_device()
-        ):
-            self._log_failed_update()
-
-    def _is_on_device(self) -> bool:
-        losses = [value for name, value in self._scalars.items() if _is_loss(name)]
-        return any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in losses)
-
-    def _log_failed_update(self) -> None:
-        """Log the numbers noted for an update that was skipped, if their loss is NaN or infinite.
-
-        The number of the step stays: other ranks may have a finite loss, and all must count the same steps. Therefore
-        it is logged once until the optimiser steps. An infinite gradient norm alone is no failure, because a GradScaler
-        begins with a scale that is too large.
-        """
-        losses = [value for name, value in self._scalars.items() if _is_loss(name)]
-        if not self._is_failure_logged and any(map(_is_not_finite, losses)):
-            self._is_failure_logged = True
+    def _log_last_numbers(self, *, has_raised: bool) -> None:
+        if self._handles and (has_raised or self._skipped.has_failed(self._scalars)):
             self._log_partial_step()
 
     def _log_partial_step(self) -> None:
@@ -284,7 +246,7 @@ class LoopWatch:
             self._measure(optimizer)
         scalars, rollouts = self._scalars, self._rollouts
         self._scalars, self._rollouts = {}, None
-        self._notes_without_a_step, self._is_failure_logged = 0, False
+        self._skipped.end()
         reports: list[ActionReport] = []
         with self._guard:
             reports = self._decisions.after_step(self._step)
@@ -318,17 +280,6 @@ def _read_first_step(given: float) -> int:
         return whole_step(given)
     except Exception as error:  # whatever an object of the user's raises
         raise ConfigurationError(f"first_step must be an integer from 0 on, got {describe_object(given)}") from error
-
-
-def _is_loss(name: object) -> bool:
-    return isinstance(name, str) and name.startswith("loss/")
-
-
-def _is_not_finite(value: SupportsFloat) -> bool:
-    try:
-        return not math.isfinite(value.detach() if isinstance(value, torch.Tensor) else value)
-    except Exception:  # noqa: BLE001 - what is no number is counted when it is logged
-        return False
 
 
 def _unwrap(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
