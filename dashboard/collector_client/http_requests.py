@@ -31,14 +31,20 @@ Query = dict[str, str | int | list[str]]
 
 
 class _Answer(dict[str, object]):
-    """An object that a collector answered: to read a field that it lacks raises the error `lacking`."""
+    """An object that a collector answered: to read a field that it lacks raises `UnreachableError` of a kind."""
 
-    lacking: UnreachableError
+    def __init__(self, answer: dict[str, object], kind: type[UnreachableError], shown_url: str) -> None:
+        super().__init__(answer)
+        self._kind, self._shown_url = kind, shown_url
 
     def __missing__(self, name: str) -> object:
-        if not isinstance(self.lacking, UnconfirmedError):
+        if self._kind is not UnconfirmedError:
             note_failure()
-        raise self.lacking
+        raise self.lacking()
+
+    def lacking(self) -> UnreachableError:
+        """Return the error of an object that lacks a field."""
+        return self._kind(f"{self._shown_url} answered with an object that lacks a field; is it a collector?")
 
 
 class Requests:
@@ -143,10 +149,9 @@ class Requests:
             raise error_of_answer(response.status_code, str(detail or response.reason_phrase))
         if not isinstance(answer, dict):
             raise kind(f"{self.shown_url} answered with no JSON object; is it a collector?")
-        read = _Answer(answer)
-        read.lacking = kind(f"{self.shown_url} answered with an object that lacks a field; is it a collector?")
+        read = _Answer(answer, kind, self.shown_url)
         if not isinstance(answer.get("items", []), list):
-            raise read.lacking
+            raise read.lacking()
         return read
 
     async def send(self, method: str, path: str, **asked: Any) -> httpx2.Response:  # noqa: ANN401 - httpx2's own
