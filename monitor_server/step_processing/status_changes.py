@@ -6,11 +6,11 @@ from monitor_server.alerts.liveness import TimeUnheard, is_clock_kind, silent_ru
 from monitor_server.settings import Deadlines
 from monitor_server.step_processing.run_context import RunContext
 from monitor_server.store.repositories.alerts import Alert
+from monitor_server.store.repositories.run_status import SILENT
 from monitor_server.store.repositories.runs import Run
 
 __all__ = ["REFUSED_SECONDS", "change_status", "due_status", "held_status"]
 
-SILENT_STATUSES: Final = ("stalled", "lost")
 # A trainer that was refused tries again within a minute, and then it may send for some time before its step is stored.
 REFUSED_SECONDS: Final = 120.0
 
@@ -28,7 +28,7 @@ def due_status(run: Run, status: str, *, has_more: bool) -> str:
 
 def held_status(run: Run, status: str) -> str:
     """Return the status of a run whose trainer was perhaps refused until now: no more silent than the announced one."""
-    if status not in SILENT_STATUSES or run.announced == "lost":
+    if status not in SILENT or run.announced == "lost":
         return status
     return "stalled" if run.announced == "stalled" else "running"
 
@@ -53,7 +53,7 @@ def change_status(context: RunContext, status: str, *, deadlines: Deadlines) -> 
 
 def _mark_data(context: RunContext, status: str) -> list[Alert]:
     """Note in the alerts of a run, before its status changes, whether its steps still arrive."""
-    was_silent, is_silent = (each in SILENT_STATUSES for each in (context.run.announced, status))
+    was_silent, is_silent = (each in SILENT for each in (context.run.announced, status))
     if was_silent == is_silent:
         return []
     seconds = _silence(context).without_step

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, case, func, or_, select
 
 from monitor_server.detection.protocol import MOST_SEVERE_FIRST
 from monitor_server.settings import Deadlines
-from monitor_server.store.repositories.run_status import ENDED, status_column
+from monitor_server.store.repositories.run_status import ENDED, SILENT, status_column
 from monitor_server.store.tables import alerts, phases, runs
 
 __all__ = [
@@ -48,7 +48,7 @@ class RunOrder:
 
     def __init__(self, *, now: float, deadlines: Deadlines) -> None:
         self.status = status_column(now, deadlines)
-        is_blind = or_(self.status.in_(("stalled", "lost")), runs.c.quarantined_at.is_not(None))
+        is_blind = or_(self.status.in_(SILENT), runs.c.quarantined_at.is_not(None))
         is_known = and_(runs.c.phase.in_(WORST_PHASES), ~and_(is_blind, runs.c.phase != "collapsed"))
         self.phase = case((is_known, runs.c.phase), else_="unknown")  # the same as `alerts.liveness.shown_phase`
         self.worst_phase = case({name: place for place, name in enumerate(WORST_PHASES)}, value=self.phase)

@@ -11,6 +11,7 @@ __all__ = [
     "ACTIVE",
     "ENDED",
     "REPORTED_END",
+    "SILENT",
     "HeardRun",
     "is_active_column",
     "is_live_column",
@@ -21,6 +22,8 @@ __all__ = [
 
 ACTIVE = ("running", "stalled")
 """The statuses of a run whose trainer sends, as far as the collector can see."""
+SILENT = ("stalled", "lost")
+"""The statuses of a run that has made no step, or was not heard of at all, within its deadlines."""
 ENDED = ("finished", "stopped")
 """The statuses of a run whose trainer is not expected to send any more."""
 

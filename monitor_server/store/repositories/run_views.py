@@ -12,7 +12,7 @@ from monitor_server.store.repositories.removed_attempts import REMOVED
 from monitor_server.store.repositories.row_fields import row_fields
 from monitor_server.store.repositories.run_filter import RunFilter, Sorting, matching_runs, sort_keys
 from monitor_server.store.repositories.run_order import RunOrder, worst_severity
-from monitor_server.store.repositories.run_status import is_live_column, status_column
+from monitor_server.store.repositories.run_status import SILENT, is_live_column, status_column
 from monitor_server.store.tables import alerts, attempts, phases, runs
 
 __all__ = ["RunViews"]
@@ -143,7 +143,7 @@ def _changed_query(deadlines: Deadlines, *, without_silent: bool) -> Select[Any]
     """Build, once for a collector, the query of the runs whose status differs from the last announced one."""
     status = status_column(bindparam("now", type_=Float), deadlines)
     query = select(runs.c.id).where(~runs.c.is_settled, status != runs.c.announced, runs.c.deleted_at.is_(None))
-    return query.where(status.not_in(("stalled", "lost"))) if without_silent else query
+    return query.where(status.not_in(SILENT)) if without_silent else query
 
 
 def _group_keys(order: RunOrder, by: str) -> list[ColumnElement[Any]]:
