@@ -132,7 +132,8 @@ def _check_file(name: str, text: str | None) -> None:
     if text is None:
         return
     try:
-        Path(text).read_bytes()
+        with Path(text).open("rb"):  # the file may have no end
+            pass
     except (OSError, ValueError) as error:
         raise _wrong(name, f"a file that can be read ({getattr(error, 'strerror', None) or error})", text) from error
 
